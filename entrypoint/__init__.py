@@ -1,0 +1,3 @@
+"""A launcher entrypoint and supervisor for SGLang servers on shared supercomputers."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,16 @@
+"""The command line: parse, call, print. Everything heavy is imported by the command that needs it."""
+
+import sys
+from collections.abc import Sequence
+
+from entrypoint.cli.parse import USAGE_ERROR, parse
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``supervise``; return its exit code."""
+    call = parse(sys.argv[1:] if argv is None else argv)
+    if call is None:
+        return USAGE_ERROR
+    from entrypoint.cli.dispatch import dispatch  # noqa: PLC0415  # --help needs nothing of it
+
+    return dispatch(call)

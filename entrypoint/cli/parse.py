@@ -1,0 +1,205 @@
+"""What a command line says, before anything is done about it.
+
+``supervise [COMMAND] [OPTIONS] [--dotted.key VALUE]… [-- ENGINE FLAGS]``. A first word that is neither a command nor
+an option is a foreign command: the image's entry point is given a shell or a probe to run.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from entrypoint import __version__
+
+PROGRAM = "supervise"
+USAGE_ERROR = 64
+"""EX_USAGE of sysexits.h; argparse's own 2 would read as the engine's."""
+_DOTTED = re.compile(r"--(?P<name>[a-z_]+\.[A-Za-z0-9_.-]+)(?:=(?P<value>.*))?", re.DOTALL)
+
+COMMANDS = {
+    "run": "start a proven server and look after it (the default)",
+    "check": "look at model, ports, directories and flags, and start nothing",
+    "verify": "prove tool calls and reasoning of any running server",
+    "wait": "block until a server is ready, and print where it is",
+    "status": "print what a run is doing",
+    "drain": "stop taking requests, finish those in flight, stop",
+    "profiles": "list and show the packaged profiles",
+}
+
+EPILOG = """\
+settings:
+  --SECTION.KEY VALUE   any setting, for example --engine.port 31000; "" omits an engine flag
+  -- FLAGS              everything after a bare -- goes to the engine as it is
+
+commands:
+{commands}
+
+any other first word is run as a command with the engine's cache and network environment set.
+
+exit codes:
+  0 stopped as asked   64 usage   69 node unfit   70 engine failed   71 out of memory   73 directory unusable
+  75 hang or lost peer, a requeue may help   76 self-check failed   77 not permitted   78 configuration
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command line, taken apart.
+
+    Attributes:
+        command: Name of the command; "foreign" for a command of somebody else.
+        options: The command's own options, by name.
+        overrides: Settings of the command line, as dotted name and text.
+        extra: The words after ``--``.
+        foreign: The foreign command.
+    """
+
+    command: str
+    options: argparse.Namespace = field(default_factory=argparse.Namespace)
+    overrides: tuple[tuple[str, str], ...] = ()
+    extra: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+class _Parser(argparse.ArgumentParser):
+    """Ends with 64 on a usage error, and says what to do about it."""
+
+    def error(self, message: str) -> "None":  # type: ignore[override]  # raises like the original, with another code
+        self.exit(USAGE_ERROR, f"{self.prog}: {message}\nTry: {self.prog} --help\n")
+
+
+def parse(argv: Sequence[str]) -> Call | None:
+    """Take a command line apart.
+
+    Returns:
+        The call, or None when it cannot be understood and stderr says why.
+
+    Raises:
+        SystemExit: ``--help``, ``--version``, or a usage error.
+    """
+    words = _without_own_name(argv)
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        return Call("foreign", foreign=tuple(words))
+    words, extra = _split_extra(words)
+    words, overrides = _split_overrides(words)
+    command = words.pop(0) if words and words[0] in COMMANDS else "run"
+    options = _parser(command).parse_args(words)
+    if extra and command not in {"run", "check"}:
+        sys.stderr.write(f"{PROGRAM} {command}: engine flags after -- belong to run and check\n")
+        return None
+    return Call(command, options, tuple(overrides), tuple(extra))
+
+
+def _without_own_name(argv: Sequence[str]) -> list[str]:
+    """Drop our own name where an entry point was given it once more: ``podman run IMAGE supervise …``."""
+    words = list(argv)
+    while words and Path(words[0]).name == PROGRAM:
+        words.pop(0)
+    return words
+
+
+def _split_extra(words: list[str]) -> tuple[list[str], list[str]]:
+    if "--" not in words:
+        return words, []
+    place = words.index("--")
+    return words[:place], words[place + 1 :]
+
+
+def _split_overrides(words: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Separate ``--dotted.key value`` from the rest; a dotted key without a value means true."""
+    rest: list[str] = []
+    overrides: list[tuple[str, str]] = []
+    pending = list(words)
+    while pending:
+        word = pending.pop(0)
+        match = _DOTTED.fullmatch(word)
+        if match is None:
+            rest.append(word)
+        elif match["value"] is not None:
+            overrides.append((match["name"], match["value"]))
+        elif pending and not pending[0].startswith("--"):
+            overrides.append((match["name"], pending.pop(0)))
+        else:
+            overrides.append((match["name"], "true"))
+    return rest, overrides
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
+    text = "\n".join(f"  {name:<10} {sentence}" for name, sentence in COMMANDS.items())
+    parser = _Parser(
+        prog=PROGRAM if command == "run" else f"{PROGRAM} {command}",
+        description=COMMANDS[command].capitalize() + ".",
+        epilog=EPILOG.format(commands=text) if command == "run" else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    _ADD[command](parser)
+    return parser
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="for people or for programs")
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", metavar="NAME", help="packaged profile that everything else overrides")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="TOML settings, repeatable, the last one wins; by default SUPERVISE_CONFIG, ./supervise.toml, "
+        "/etc/supervise/supervise.toml",
+    )
+    _add_format(parser)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    _add_settings(parser)
+    parser.add_argument("--dry-run", action="store_true", help="print the resolved command and start nothing")
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="base URL of a server, or of a run's health endpoints")
+    parser.add_argument("--model", metavar="NAME", help="model name; by default the first that the server lists")
+    parser.add_argument(
+        "--api-key-file", metavar="FILE", type=Path, help="file with the key; by default OPENAI_API_KEY is used"
+    )
+    parser.add_argument("--max-tokens", metavar="N", type=int, default=2048, help="answer budget of each request")
+    parser.add_argument("--timeout", metavar="S", type=float, default=900.0, help="seconds for the whole check")
+    parser.add_argument("--no-tools", action="store_true", help="the model has no tool calls")
+    parser.add_argument("--no-reasoning", action="store_true", help="the model does not think")
+    _add_format(parser)
+
+
+def _add_where(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("where", metavar="WHERE", help="URL of the health endpoints, or a run directory")
+    parser.add_argument("--token-file", metavar="FILE", type=Path, help="the run's token; found in a run directory")
+    _add_format(parser)
+
+
+def _add_wait(parser: argparse.ArgumentParser) -> None:
+    _add_where(parser)
+    parser.add_argument("--timeout", metavar="S", type=float, default=None, help="give up after so many seconds")
+    parser.add_argument("--export", action="store_true", help="print OPENAI_BASE_URL and OPENAI_API_KEY for eval")
+
+
+def _add_profiles(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="profile to show")
+    _add_format(parser)
+
+
+_ADD = {
+    "run": _add_run,
+    "check": _add_settings,
+    "verify": _add_verify,
+    "wait": _add_wait,
+    "status": _add_where,
+    "drain": _add_where,
+    "profiles": _add_profiles,
+}

@@ -1,0 +1,48 @@
+"""``supervise profiles``: what is packaged, with the reason beside each value."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from entrypoint.cli.parse import Call
+from entrypoint.outcome import ExitCode, SuperviseError
+from entrypoint.settings import profiles
+from entrypoint.settings.profiles import Profile
+
+
+def perform(call: Call) -> int:
+    """List the profiles, or show one; return 0."""
+    if call.options.action == "show":
+        if call.options.name is None:
+            raise SuperviseError(
+                "supervise profiles show wants a name.",
+                remedy=f"Packaged are: {', '.join(profiles.names())}.",
+                code=ExitCode.USAGE,
+            )
+        return _show(profiles.read(call.options.name), call)
+    found = [profiles.read(name) for name in profiles.names()]
+    if call.options.format == "json":
+        sys.stdout.write(json.dumps([{"name": profile.name, "title": profile.title} for profile in found]) + "\n")
+    else:
+        sys.stdout.writelines(f"{profile.name:<12} {profile.title}\n" for profile in found)
+    return 0
+
+
+def _show(profile: Profile, call: Call) -> int:
+    if call.options.format == "json":
+        sys.stdout.write(json.dumps(asdict(profile), indent=2, default=str) + "\n")
+    else:
+        sys.stdout.write("\n".join(_lines(profile)) + "\n")
+    return 0
+
+
+def _lines(profile: Profile) -> Iterator[str]:
+    yield f"{profile.name}: {profile.title}"
+    for name, value in profile.about.items():
+        if name != "title":
+            yield f"{name}: {value}"
+    yield ""
+    for name, value in profile.values.items():
+        yield f"{name} = {json.dumps(value)}"
+        yield f"    {profile.reasons.get(name, '')}"

@@ -1,0 +1,1 @@
+"""Engine: everything that is true of SGLang only."""

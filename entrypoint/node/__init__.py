@@ -1,0 +1,1 @@
+"""Node: what the machine and its scheduler say about themselves, read once as frozen data."""

@@ -1,0 +1,56 @@
+"""What a plan needs to know of the machine and the caller, read once."""
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from entrypoint.node.slurm import SlurmStep, read_step
+
+OWN_VARIABLES = "SUPERVISE_"
+"""Prefix of the supervisor's own settings, which no engine needs to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """The machine and the caller as plain data.
+
+    Attributes:
+        environ: The caller's environment without the supervisor's own variables.
+        home: The caller's home directory.
+        cwd: The working directory.
+        host_name: This machine's name, as peers would call it.
+        step: The Slurm step that this process is a task of, or None.
+    """
+
+    environ: Mapping[str, str]
+    home: Path
+    cwd: Path
+    host_name: str
+    step: SlurmStep | None
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes that take part."""
+        return self.step.nodes_in_step if self.step else 1
+
+    @property
+    def rank(self) -> int:
+        """Rank of this node among them."""
+        return self.step.node_rank if self.step else 0
+
+
+def read(environ: Mapping[str, str]) -> NodeFacts:
+    """Read the facts of this machine for the given environment.
+
+    Raises:
+        SuperviseError: A Slurm variable makes no sense.
+    """
+    return NodeFacts(
+        environ={name: value for name, value in environ.items() if not name.startswith(OWN_VARIABLES)},
+        home=Path(environ.get("HOME") or "/"),
+        cwd=Path(os.getcwd()),  # noqa: PTH109  # Path.cwd() is the same, and this is where a deleted directory shows
+        host_name=socket.gethostname(),
+        step=read_step(environ),
+    )

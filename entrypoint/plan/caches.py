@@ -1,0 +1,114 @@
+"""Where each cache lies: which variable points where, in which layer, and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from entrypoint.settings.schema import CacheSettings
+
+
+class CacheLayer(StrEnum):
+    """How a cache directory may be used."""
+
+    SHARED = "shared"
+    """Persistent, may lie on a network file system."""
+    LOCAL = "local"
+    """On this node; network file systems break it."""
+    HUB = "hub"
+    """The Hugging Face home: large, mostly read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRule:
+    """One cache variable: the layer its directory lies in, the place below it, and why it is set.
+
+    Sources of the reasons: the code of aiter, Triton and SGLang 0.5.23 and what was measured with them on MI300A.
+    """
+
+    variable: str
+    layer: CacheLayer
+    place: str
+    reason: str
+
+
+CACHE_RULES = (
+    CacheRule(
+        "AITER_JIT_DIR",
+        CacheLayer.SHARED,
+        "aiter/jit",
+        "aiter builds its modules on first use; cold, that outlives the engine's watchdog",
+    ),
+    CacheRule(
+        "AITER_ROOT_DIR",
+        CacheLayer.SHARED,
+        "aiter/root",
+        "aiter's template operators ignore AITER_JIT_DIR and build here",
+    ),
+    CacheRule(
+        "HOME", CacheLayer.SHARED, "home", "some code builds under $HOME, which a container keeps in memory or loses"
+    ),
+    CacheRule("SGLANG_CACHE_DIR", CacheLayer.LOCAL, "sglang", "base of the engine's own caches"),
+    CacheRule(
+        "TRITON_CACHE_DIR",
+        CacheLayer.LOCAL,
+        "triton",
+        "unset, every job compiles every kernel again while it serves; network file systems break it",
+    ),
+    CacheRule("TORCHINDUCTOR_CACHE_DIR", CacheLayer.LOCAL, "inductor", "compiled graphs; concurrent writers break it"),
+    CacheRule("TORCH_EXTENSIONS_DIR", CacheLayer.LOCAL, "torch_extensions", "extensions that torch builds"),
+    CacheRule("TILELANG_CACHE_DIR", CacheLayer.LOCAL, "tilelang", "TileLang kernels of the DSA backends"),
+    CacheRule("TVM_FFI_CACHE_DIR", CacheLayer.LOCAL, "tvm-ffi", "modules that tvm-ffi builds inline"),
+    CacheRule("MIOPEN_CUSTOM_CACHE_DIR", CacheLayer.LOCAL, "miopen/cache", "an SQLite file, broken by NFS locks"),
+    CacheRule("MIOPEN_USER_DB_PATH", CacheLayer.LOCAL, "miopen/db", "an SQLite file, broken by NFS locks"),
+    CacheRule("AMD_COMGR_CACHE_DIR", CacheLayer.LOCAL, "comgr", "compiler results of ROCm"),
+    CacheRule("XDG_CACHE_HOME", CacheLayer.LOCAL, "xdg", "where everything else puts its cache"),
+    CacheRule(
+        "HF_MODULES_CACHE",
+        CacheLayer.LOCAL,
+        "hf_modules",
+        "code that ships with a checkpoint, written by every rank while it loads",
+    ),
+    CacheRule("HF_HOME", CacheLayer.HUB, "", "models and tokens, at one place whatever HOME is"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheDirectory:
+    """A cache variable with its directory."""
+
+    variable: str
+    path: Path
+    layer: CacheLayer
+    reason: str
+
+
+def shared_root(settings: CacheSettings, *, home: Path, environ: Mapping[str, str]) -> Path:
+    """Return the directory of everything that outlives a run."""
+    return settings.shared or Path(environ.get("XDG_CACHE_HOME") or home / ".cache") / "supervise"
+
+
+def layout(
+    settings: CacheSettings, *, home: Path, environ: Mapping[str, str], engine_version: str | None
+) -> tuple[CacheDirectory, ...]:
+    """Return the directory of every cache variable.
+
+    Args:
+        settings: The ``[caches]`` table.
+        home: The caller's home directory.
+        environ: The caller's environment; its ``HF_HOME`` is where models may lie already.
+        engine_version: Version of the engine, part of the key: compiled code of another engine is of no use.
+    """
+    shared = shared_root(settings, home=home, environ=environ)
+    key = settings.key if settings.key != "auto" else f"sglang-{engine_version or 'unknown'}"
+    hub = settings.hf_home or Path(
+        environ.get("HF_HOME") or Path(environ.get("XDG_CACHE_HOME") or home / ".cache") / "huggingface"
+    )
+    roots = {
+        CacheLayer.SHARED: shared / key,
+        CacheLayer.LOCAL: (settings.local or shared) / key,
+        CacheLayer.HUB: hub,
+    }
+    return tuple(
+        CacheDirectory(rule.variable, roots[rule.layer] / rule.place, rule.layer, rule.reason) for rule in CACHE_RULES
+    )

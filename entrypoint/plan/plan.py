@@ -1,0 +1,195 @@
+"""The plan: everything that a run will do, decided before it does anything.
+
+``make_plan`` is a pure function: the same settings, node and engine give the same plan.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from entrypoint.engine.flags import FlagTable
+from entrypoint.findings import Finding, without_ignored
+from entrypoint.node.facts import NodeFacts
+from entrypoint.plan import environment, rules
+from entrypoint.plan.arguments import arguments, command, meaning, words
+from entrypoint.plan.caches import CacheDirectory, layout
+from entrypoint.settings.layers import ResolvedSettings
+from entrypoint.settings.schema import Settings
+from entrypoint.settings.secrets import Secrets
+
+KEY_FILE = "engine-keys.yaml"
+"""Name of the private file in the run directory through which the engine gets its keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """Which engine is at hand.
+
+    Attributes:
+        python: Its interpreter.
+        version: SGLang's version, where files tell it.
+        flags: Its own flags, where they are stored.
+    """
+
+    python: Path
+    version: str | None
+    flags: FlagTable | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run will do on this rank.
+
+    Attributes:
+        resolved: The settings with their layers.
+        node: The machine.
+        engine: The engine.
+        argv: The engine's command.
+        environment: What is changed in the engine's environment, each with its reason.
+        caches: The cache directories.
+        run_directory: Where the run writes.
+        key_file: The private file with the engine's keys, when it has any.
+        generate_key: The run makes up a key, since the engine listens beyond loopback without one.
+        findings: What the rules found, the ignored ones left out.
+        meaning: What the engine's arguments set, by destination.
+    """
+
+    resolved: ResolvedSettings
+    node: NodeFacts
+    engine: EngineFacts
+    argv: tuple[str, ...]
+    environment: tuple[environment.Variable, ...]
+    caches: tuple[CacheDirectory, ...]
+    run_directory: Path
+    key_file: Path | None
+    generate_key: bool
+    findings: tuple[Finding, ...]
+    meaning: Mapping[str, tuple[str, ...]]
+
+    @property
+    def settings(self) -> Settings:
+        """What the user wants."""
+        return self.resolved.settings
+
+    @property
+    def log_path(self) -> Path:
+        """Where the engine's output goes."""
+        return self.run_directory / f"server-{self.rank}.log"
+
+    @property
+    def rank(self) -> int:
+        """Rank of this node."""
+        return self.node.rank
+
+    @property
+    def served_name(self) -> str:
+        """The name that clients use for the model."""
+        name = self.meaning.get("served_model_name") or self.meaning.get("model_path") or ("default",)
+        return name[0]
+
+    @property
+    def engine_port(self) -> int:
+        """The port that clients use."""
+        return int(self.meaning.get("port", (str(self.settings.engine.port),))[0])
+
+    @property
+    def engine_host(self) -> str:
+        """The address that the engine binds."""
+        return self.meaning.get("host", (self.settings.engine.host,))[0]
+
+    @property
+    def client_host(self) -> str:
+        """The name under which clients of other machines reach the engine; loopback where it binds only that."""
+        return self.node.host_name if self.engine_host in {"0.0.0.0", "::"} else self.engine_host  # noqa: S104  # compared, not bound
+
+    @property
+    def local_host(self) -> str:
+        """The address under which this machine reaches the engine."""
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.engine_host, self.engine_host)  # noqa: S104  # see above
+
+    def engine_environment(self, secrets: Secrets) -> Mapping[str, str]:
+        """Return the engine's whole environment, its token included."""
+        result = dict(self.node.environ)
+        for variable in self.environment:
+            if variable.value is None:
+                result.pop(variable.name, None)
+            else:
+                result[variable.name] = variable.value
+        if secrets.hf_token is not None:
+            result["HF_TOKEN"] = secrets.hf_token.get_secret_value()
+        return MappingProxyType(result)
+
+
+def make_plan(
+    resolved: ResolvedSettings, node: NodeFacts, engine: EngineFacts, secrets: Secrets, *, run_name: str
+) -> Plan:
+    """Decide what a run will do.
+
+    Args:
+        resolved: The settings with their layers.
+        node: The machine.
+        engine: The engine at hand.
+        secrets: Which keys there are; their values do not enter the plan.
+        run_name: Name of the run's directory.
+    """
+    settings = resolved.settings
+    flags = arguments(settings, engine.flags)
+    argv = words(flags, resolved.extra_arguments)
+    meant = meaning(argv, engine.flags)
+    given_key = secrets.api_key is not None or secrets.admin_api_key is not None
+    open_to_others = meant.get("host", ("127.0.0.1",))[0] not in rules.LOOPBACK_HOSTS
+    generate_key = open_to_others and secrets.api_key is None and settings.engine.access == "key"
+    run_directory = (node.cwd / settings.logs.dir).absolute() / run_name
+    key_file = run_directory / KEY_FILE if given_key or generate_key else None
+    judged = rules.RuleInput(
+        settings=settings,
+        flags=flags,
+        extra=resolved.extra_arguments,
+        meaning=meant,
+        table=engine.flags,
+        engine_version=engine.version,
+        nodes=node.nodes,
+        has_key=key_file is not None,
+    )
+    caches = layout(settings.caches, home=node.home, environ=node.environ, engine_version=engine.version)
+    variables, refused = environment.decide(
+        _environment_rows(settings, node, caches), environ=node.environ, wishes=settings.engine.env
+    )
+    return Plan(
+        resolved=resolved,
+        node=node,
+        engine=engine,
+        argv=command(engine.python, argv, key_file),
+        environment=variables,
+        caches=_as_decided(caches, variables),
+        run_directory=run_directory,
+        key_file=key_file,
+        generate_key=generate_key,
+        findings=without_ignored((*rules.judge(judged), *refused), settings.rules.ignore),
+        meaning=meant,
+    )
+
+
+def _environment_rows(
+    settings: Settings, node: NodeFacts, caches: tuple[CacheDirectory, ...]
+) -> tuple[environment.VariableRule, ...]:
+    general = environment.rules_for(
+        nodes=node.nodes,
+        gdr_level=settings.network.gdr_level,
+        model_is_local=bool(settings.model.path) and Path(settings.model.path or "").is_absolute(),
+        environ=node.environ,
+    )
+    return (*general, *environment.cache_rules(caches), environment.no_proxy(node.environ, [node.host_name]))
+
+
+def _as_decided(
+    caches: tuple[CacheDirectory, ...], variables: tuple[environment.Variable, ...]
+) -> tuple[CacheDirectory, ...]:
+    """Return the cache directories as ``[engine.env]`` left them."""
+    values = {variable.name: variable.value for variable in variables}
+    return tuple(
+        CacheDirectory(cache.variable, Path(value), cache.layer, cache.reason)
+        for cache in caches
+        if (value := values.get(cache.variable)) is not None
+    )

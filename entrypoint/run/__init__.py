@@ -1,0 +1,1 @@
+"""Run: the state table, the loop around it, and the processes it looks after."""

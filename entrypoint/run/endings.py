@@ -1,0 +1,95 @@
+"""Endings: why a run is over, as it was decided, before the evidence is gathered."""
+
+from dataclasses import dataclass
+
+from entrypoint.findings import Finding
+from entrypoint.prove.transcript import CheckResult
+from entrypoint.run.child import ExitStatus
+from entrypoint.run.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """Somebody asked for the end.
+
+    Attributes:
+        source: Who: a signal's name or a request.
+        during: The state it found the run in.
+    """
+
+    source: str
+    during: State
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Preflight or warming found errors.
+
+    Attributes:
+        findings: The errors, the first one being the reason.
+    """
+
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """A phase passed its deadline and nothing progressed.
+
+    Attributes:
+        phase: The phase.
+        lasted_s: How long it lasted.
+        still_s: How long nothing had progressed.
+        setting: Dotted name of the setting that bounds it.
+        progress: The last progress seen, in words, when there was any.
+    """
+
+    phase: State
+    lasted_s: float
+    still_s: float
+    setting: str
+    progress: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDied:
+    """The engine's main process ended by itself.
+
+    Attributes:
+        phase: The state it ended in.
+        status: How it ended; None when its warden was killed and nobody saw.
+        generation: Which start of the engine it was, from 0.
+        lived_s: How long it lived.
+    """
+
+    phase: State
+    status: ExitStatus | None
+    generation: int
+    lived_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnFailed:
+    """The engine's command could not be executed.
+
+    Attributes:
+        command: Its first word.
+        reason: What the system said.
+    """
+
+    command: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disproved:
+    """The self-check failed.
+
+    Attributes:
+        result: What it found.
+    """
+
+    result: CheckResult
+
+
+Ending = StopAsked | Refused | Stalled | EngineDied | SpawnFailed | Disproved

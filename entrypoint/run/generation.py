@@ -1,0 +1,124 @@
+"""A generation: one life of the engine, with its processes, its log and the client that talks to it."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from entrypoint.engine.client import EngineClient
+from entrypoint.engine.log import FactKind, LogFact
+from entrypoint.run.child import ChildListener, EngineChild
+from entrypoint.run.logpipe import LogPipe
+from entrypoint.run.numbers import EngineNumbers
+from entrypoint.settings.redaction import Masker
+
+LOG_JOIN_S = 1.0
+"""Seconds that the last lines may take after the engine's processes are gone."""
+
+
+class Generation:
+    """One start of the engine.
+
+    Args:
+        number: Which start, from 0.
+        started_at: When, by the run's monotonic clock.
+        client: Talks to the engine; closed with the generation.
+    """
+
+    def __init__(self, number: int, started_at: float, client: EngineClient) -> None:
+        self.number = number
+        self.started_at = started_at
+        self.client = client
+        self.numbers = EngineNumbers()
+        self.nudge = asyncio.Event()
+        """Set when the log suggests that a look at the engine's port is worth it."""
+        self.release_begun = asyncio.Event()
+        """Set when the engine says that it has begun to release what it holds."""
+        self.was_ready = False
+        self.exited = False
+        self._child: EngineChild | None = None
+        self._log: LogPipe | None = None
+
+    def start(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        listener: ChildListener,
+        on_facts: Callable[[list[LogFact]], None],
+        log_path: Path,
+        log_max_bytes: int,
+        masker: Masker,
+    ) -> None:
+        """Start the engine behind its warden, and the threads that read and write its output.
+
+        Args:
+            argv: The engine's command.
+            environment: Its whole environment.
+            listener: Told what happens to its processes.
+            on_facts: Given what its log says, in the event loop.
+            log_path: Where its output goes.
+            log_max_bytes: Size at which the log is set aside.
+            masker: Removes secrets from its output.
+
+        Raises:
+            OSError: The warden cannot be started.
+        """
+        loop = asyncio.get_running_loop()
+        read_end, write_end = os.pipe()
+
+        def forward(facts: list[LogFact]) -> None:
+            try:
+                loop.call_soon_threadsafe(on_facts, facts)
+            except RuntimeError:
+                return  # the loop has closed: the run is over, and the file has the lines
+
+        self._log = LogPipe(read_end, log_path, masker=masker, on_facts=forward, max_bytes=log_max_bytes)
+        self._log.start()
+        self._child = EngineChild(argv, environment, write_end, listener)
+
+    @property
+    def child(self) -> EngineChild:
+        """The engine's processes.
+
+        Raises:
+            RuntimeError: The generation was not started.
+        """
+        if self._child is None:
+            raise RuntimeError("this generation has no process yet")
+        return self._child
+
+    @property
+    def started(self) -> bool:
+        """Whether there are processes to look after."""
+        return self._child is not None
+
+    def take(self, facts: Sequence[LogFact]) -> bool:
+        """Take in what the log says; return whether any of it is progress."""
+        for fact in facts:
+            if fact.kind in {FactKind.HTTP_UP, FactKind.FIRED_UP}:
+                self.nudge.set()
+            elif fact.kind is FactKind.DRAINING and int(fact.number("remaining")) == 0:
+                self.release_begun.set()
+        return any([self.numbers.note(fact) for fact in facts])
+
+    def tail(self) -> tuple[str, ...]:
+        """Return the engine's last lines, secrets masked."""
+        return self._log.tail() if self._log else ()
+
+    @property
+    def dropped_lines(self) -> int:
+        """Lines of the engine that did not reach the disk."""
+        return self._log.dropped_lines if self._log else 0
+
+    @property
+    def write_error(self) -> str | None:
+        """Why lines did not reach the disk, the last time."""
+        return self._log.last_write_error if self._log else None
+
+    async def close(self) -> None:
+        """Read the last lines, in bounded time, and close the client."""
+        if self._log is not None:
+            log = self._log
+            await asyncio.get_running_loop().run_in_executor(None, lambda: log.close(LOG_JOIN_S))
+        await self.client.aclose()

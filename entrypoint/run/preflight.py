@@ -1,0 +1,132 @@
+"""Preflight: everything that can be known to fail before the engine starts, looked at before it does."""
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from entrypoint.engine import checkpoint
+from entrypoint.engine.flag_store import FlagStore
+from entrypoint.engine.flags import FlagTable
+from entrypoint.engine.introspection import introspection_command, not_started, parse_introspection, timed_out
+from entrypoint.engine.model_location import ModelSource, hub_directory, locate, location_finding
+from entrypoint.findings import Finding, Severity, without_ignored
+from entrypoint.node.ports import port_finding
+from entrypoint.outcome import SuperviseError
+from entrypoint.plan.plan import Plan
+from entrypoint.run import orphans
+from entrypoint.run.offload import offload
+
+INTROSPECTION_S = 100.0
+"""Importing SGLang takes 5 s from a warm disk and a minute from a cold network file system."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What preflight found.
+
+    Attributes:
+        plan: The plan, made again where the engine told its flags.
+        findings: Everything found, the plan's own findings included, ignored ones left out.
+        notes: What happened on the side, in sentences.
+    """
+
+    plan: Plan
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+
+async def check(
+    plan: Plan, environment: Mapping[str, str], store: FlagStore, replan: Callable[[FlagTable], Plan]
+) -> CheckOutcome:
+    """Look at model, ports and engine.
+
+    Args:
+        plan: The plan so far.
+        environment: The engine's whole environment.
+        store: Where lists of flags are kept.
+        replan: Makes the plan again with the engine's flags.
+    """
+    quick = await offload(lambda: _files_and_ports(plan, environment), "preflight")
+    notes: tuple[str, ...] = ()
+    asked: tuple[Finding, ...] = ()
+    if plan.engine.flags is None:
+        try:
+            table = await ask_engine(plan.engine.python, environment)
+        except SuperviseError as error:
+            asked = (Finding("engine-python", Severity.ERROR, error.message, error.remedy, "engine.python", error.code),)
+        else:
+            plan = replan(table)
+            if table.version == plan.engine.version:
+                notes = await offload(lambda: _remember(store, table, plan.engine.python), "flag-store")
+    findings = without_ignored((*plan.findings, *quick, *asked), plan.settings.rules.ignore)
+    return CheckOutcome(plan, findings, notes)
+
+
+async def ask_engine(python: Path, environment: Mapping[str, str]) -> FlagTable:
+    """Ask the engine's Python for its flags.
+
+    Raises:
+        SuperviseError: It does not exist, cannot import sglang, or does not answer.
+    """
+    try:
+        process = subprocess.Popen(  # started here, not in the thread, so that the reaper knows it from its first moment
+            introspection_command(python),
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise not_started(python, error) from error
+    orphans.own(process.pid)
+    try:
+        stdout, stderr = await asyncio.wait_for(offload(process.communicate, "introspection"), INTROSPECTION_S)
+    except TimeoutError as error:
+        raise timed_out(python, INTROSPECTION_S) from error
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        orphans.disown(process.pid)
+    return parse_introspection(stdout, stderr, process.returncode, python=python)
+
+
+def _files_and_ports(plan: Plan, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+    return (*model_findings(plan, environment), *_port_findings(plan))
+
+
+def _port_findings(plan: Plan) -> tuple[Finding, ...]:
+    finding = port_finding(plan.engine_host, plan.engine_port, "the engine", "engine.port")
+    return () if finding is None else (finding,)
+
+
+def model_findings(plan: Plan, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Return what is wrong with the model's files, as far as they are on this machine."""
+    model = plan.meaning.get("model_path")
+    if not model or plan.meaning.get("load_format") == ("dummy",):
+        return ()
+    revision = plan.meaning.get("revision")
+    hub = hub_directory(environment, plan.node.home)
+    location = locate(model[0], hub=hub, revision=revision[0] if revision else None)
+    finding = location_finding(location)
+    if location.directory is None:
+        return () if finding is None else (finding,)
+    found = checkpoint.findings(
+        checkpoint.inspect(location.directory),
+        chat_template_given="chat_template" in plan.meaning,
+        tokenizer_given="tokenizer_path" in plan.meaning,
+        downloadable=location.source is ModelSource.SNAPSHOT,
+    )
+    return found if finding is None else (finding, *found)
+
+
+def _remember(store: FlagStore, table: FlagTable, python: Path) -> tuple[str, ...]:
+    """Store the engine's flags for the next run; say so where that fails, since nothing depends on it."""
+    try:
+        path = store.save(table, python)
+    except OSError as error:
+        return (f"the engine's flags could not be stored and will be asked for again: {error}",)
+    return (f"the flags of SGLang {table.version} are stored in {path}",) if path else ()

@@ -1,0 +1,120 @@
+"""Talking to the engine: until it is ready, while it serves, until it is idle, and to prove it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from entrypoint.engine.client import EngineClient, EngineLoad, Readiness, Unavailable
+from entrypoint.prove.parsers import check
+from entrypoint.prove.transcript import CheckResult, CheckSpec, ConfiguredParsers
+from entrypoint.run.generation import Generation
+
+LOOK_S = 1.0
+"""Seconds between looks at a port whose opening the log should announce: a fallback for changed wording."""
+SERVING_LOOK_S = 5.0
+SILENT_LOOKS = 3
+"""Looks without an answer before an engine is called silent: one may fall into a long prefill."""
+DRAIN_LOOK_S = 0.1
+IDLE_LOOKS = 2
+"""Looks in a row that must find the engine idle: a request may be between two of its queues."""
+
+
+async def wait_until_ready(generation: Generation, on_open: Callable[[], None]) -> None:
+    """Return when the engine says that it is ready.
+
+    Args:
+        generation: The engine.
+        on_open: Called when its port is found open.
+    """
+    opened = False
+    while True:
+        generation.nudge.clear()
+        readiness = await generation.client.ready()
+        if readiness is Readiness.READY:
+            return
+        if readiness is Readiness.WARMING and not opened:
+            opened = True
+            on_open()
+        try:
+            await asyncio.wait_for(generation.nudge.wait(), LOOK_S)
+        except TimeoutError:
+            continue
+
+
+async def prove_server(client: EngineClient, spec: CheckSpec) -> CheckResult:
+    """Run the self-check against a running engine."""
+    info = await client.model_info()
+    configured = None if isinstance(info, Unavailable) else ConfiguredParsers.from_model_info(info)
+    return await check(client.http, spec, configured)
+
+
+async def wait_until_idle(client: EngineClient, on_load: Callable[[int | None], None]) -> None:
+    """Return when no request is in flight, or when the engine cannot say.
+
+    Args:
+        client: The engine.
+        on_load: Given the number in flight at each look; None where the engine cannot say.
+    """
+    idle_looks = 0
+    while idle_looks < IDLE_LOOKS:
+        load = await client.load()
+        if isinstance(load, Unavailable):
+            on_load(None)
+            return
+        in_flight = load.running + load.waiting
+        on_load(in_flight)
+        idle_looks = idle_looks + 1 if in_flight == 0 else 0
+        if idle_looks < IDLE_LOOKS:
+            await asyncio.sleep(DRAIN_LOOK_S)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingHooks:
+    """Who is told what while the engine serves.
+
+    Attributes:
+        on_load: Given each look at its queues.
+        on_check: Given each canary's result.
+        on_trouble: Given what is wrong, in one sentence.
+        on_well: Called when nothing is.
+    """
+
+    on_load: Callable[[dict[str, Any]], None]
+    on_check: Callable[[CheckResult], None]
+    on_trouble: Callable[[str], None]
+    on_well: Callable[[], None]
+
+
+async def watch_serving(client: EngineClient, spec: CheckSpec | None, every_s: float, hooks: ServingHooks) -> None:
+    """Look at a serving engine, and repeat the self-check when it is idle; never returns.
+
+    Args:
+        client: The engine.
+        spec: What a canary asks for; None runs none.
+        every_s: Seconds between canaries; 0 runs none.
+        hooks: Who is told.
+    """
+    loop = asyncio.get_running_loop()
+    canary_at = loop.time() + every_s
+    canary_failed = False
+    silent = 0
+    while True:
+        await asyncio.sleep(min(SERVING_LOOK_S, every_s or SERVING_LOOK_S))
+        load = await client.load()
+        silent = silent + 1 if isinstance(load, Unavailable) else 0
+        if isinstance(load, EngineLoad):
+            hooks.on_load(asdict(load))
+        if silent >= SILENT_LOOKS and isinstance(load, Unavailable):
+            hooks.on_trouble(f"the engine does not answer: {load.detail}")
+            continue
+        idle = isinstance(load, EngineLoad) and load.running + load.waiting == 0
+        if spec is not None and every_s and idle and loop.time() >= canary_at:
+            result = await prove_server(client, spec)
+            hooks.on_check(result)
+            canary_failed = not result.passed
+            canary_at = loop.time() + every_s
+            if canary_failed:
+                hooks.on_trouble(f"the canary failed: {result.failures[0].message}")
+        if not canary_failed and not silent:
+            hooks.on_well()

@@ -1,0 +1,1 @@
+"""Tell: health endpoints, metrics, events and reports."""

@@ -1,0 +1,1 @@
+"""Warm: the directories and caches that must be right before the engine starts."""
