@@ -11,6 +11,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     call = parse(sys.argv[1:] if argv is None else argv)
     if call is None:
         return USAGE_ERROR
-    from entrypoint.cli.dispatch import dispatch  # noqa: PLC0415  # --help needs nothing of it
+    from entrypoint.cli.dispatch import dispatch
 
     return dispatch(call)

@@ -76,9 +76,7 @@ def prepare_resolved(resolved: ResolvedSettings, environ: Mapping[str, str]) -> 
 
 def _engine(resolved: ResolvedSettings, environ: Mapping[str, str], store: FlagStore) -> EngineFacts:
     python_path = resolved.settings.engine.env.get("PYTHONPATH", environ.get("PYTHONPATH", ""))
-    python = find_python(
-        resolved.settings.engine.python, path_env=environ.get("PATH", ""), python_path_env=python_path
-    )
+    python = find_python(resolved.settings.engine.python, path_env=environ.get("PATH", ""), python_path_env=python_path)
     version = installed_version(python, python_path_env=python_path)
     table = store.load(version, python).table if version else None
     return EngineFacts(python, version, table)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from entrypoint.cli.parse import Call
@@ -39,10 +39,18 @@ def _show(profile: Profile, call: Call) -> int:
 
 def _lines(profile: Profile) -> Iterator[str]:
     yield f"{profile.name}: {profile.title}"
-    for name, value in profile.about.items():
-        if name != "title":
-            yield f"{name}: {value}"
+    for name, text in profile.about.items():
+        yield f"{name}: {text}"
     yield ""
-    for name, value in profile.values.items():
+    for name, value in _leaves(profile.values):
         yield f"{name} = {json.dumps(value)}"
         yield f"    {profile.reasons.get(name, '')}"
+
+
+def _leaves(tree: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    """Yield every setting with its dotted name."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value

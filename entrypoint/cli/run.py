@@ -27,9 +27,9 @@ def perform(call: Call) -> int:
 
 
 def _supervise(prepared: Prepared, early: "EarlySignals") -> int:
-    import asyncio  # noqa: PLC0415  # a refused run needs no loop
+    import asyncio
 
-    from entrypoint.run import session  # noqa: PLC0415
+    from entrypoint.run import session
 
     given = session.SessionInput(
         plan=prepared.plan,

@@ -79,7 +79,7 @@ def ask(run: Run, method: str, path: str) -> httpx.Response:
             response = client.request(method, path)
     except httpx.HTTPError as error:
         raise SuperviseError(
-            f"{run.url} cannot be reached: {error or type(error).__name__}.",
+            f"{run.url} cannot be reached: {str(error) or type(error).__name__}.",
             remedy="Is the run still going, and is this the host and port of its health endpoints?",
             code=ExitCode.NODE_UNFIT,
         ) from error

@@ -84,13 +84,13 @@ def _search_the_working_directory_as_the_engine_does() -> None:
 def _import_server_args() -> Any:
     """Return the engine's ``ServerArgs``, with its plug-ins loaded as ``sglang serve`` does."""
     try:
-        from sglang.srt.plugins import load_plugins  # type: ignore[import-not-found]  # noqa: PLC0415
+        from sglang.srt.plugins import load_plugins  # type: ignore[import-not-found]
     except ModuleNotFoundError as error:
         if error.name != "sglang.srt.plugins":
             raise
     else:
         load_plugins()
-    from sglang.srt.server_args import ServerArgs  # type: ignore[import-not-found]  # noqa: PLC0415
+    from sglang.srt.server_args import ServerArgs  # type: ignore[import-not-found]
 
     return ServerArgs
 

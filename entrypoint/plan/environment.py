@@ -89,9 +89,7 @@ ALWAYS = (
     VariableRule(
         "SGL_FORCE_SHUTDOWN", "", Policy.REFUSE, "the engine would drop the requests in flight when it is stopped"
     ),
-    VariableRule(
-        "AITER_REBUILD", "0", Policy.REFUSE, "aiter would throw its compiled modules away at every start"
-    ),
+    VariableRule("AITER_REBUILD", "0", Policy.REFUSE, "aiter would throw its compiled modules away at every start"),
 )
 
 ONE_NODE = (
@@ -107,9 +105,9 @@ NCCL_PRESET_VALUE = "112"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def rules_for(*, nodes: int, gdr_level: int | None, model_is_local: bool, environ: Mapping[str, str]) -> tuple[
-    VariableRule, ...
-]:
+def rules_for(
+    *, nodes: int, gdr_level: int | None, model_is_local: bool, environ: Mapping[str, str]
+) -> tuple[VariableRule, ...]:
     """Return the rows that apply.
 
     Args:

@@ -108,6 +108,12 @@ class Plan:
         """The address under which this machine reaches the engine."""
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.engine_host, self.engine_host)  # noqa: S104  # see above
 
+    @property
+    def local_url(self) -> str:
+        """Base URL under which this machine reaches the engine."""
+        host = f"[{self.local_host}]" if ":" in self.local_host else self.local_host
+        return f"http://{host}:{self.engine_port}"
+
     def engine_environment(self, secrets: Secrets) -> Mapping[str, str]:
         """Return the engine's whole environment, its token included."""
         result = dict(self.node.environ)

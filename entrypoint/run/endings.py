@@ -73,11 +73,9 @@ class SpawnFailed:
     """The engine's command could not be executed.
 
     Attributes:
-        command: Its first word.
         reason: What the system said.
     """
 
-    command: str
     reason: str
 
 

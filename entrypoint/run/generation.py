@@ -100,7 +100,8 @@ class Generation:
                 self.nudge.set()
             elif fact.kind is FactKind.DRAINING and int(fact.number("remaining")) == 0:
                 self.release_begun.set()
-        return any([self.numbers.note(fact) for fact in facts])
+        progress = [self.numbers.note(fact) for fact in facts]  # each must be noted, also after the first that counts
+        return any(progress)
 
     def tail(self) -> tuple[str, ...]:
         """Return the engine's last lines, secrets masked."""

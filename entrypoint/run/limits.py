@@ -26,21 +26,15 @@ class PhaseLimit:
 
 def phase_limit(state: State, deadlines: DeadlineSettings) -> PhaseLimit | None:
     """Return the limit of a state; None for one that may last."""
-    match state:
-        case State.CHECKING:
-            return PhaseLimit(deadlines.check_s, None, "deadlines.check_s")
-        case State.WARMING:
-            return PhaseLimit(deadlines.warm_s, None, "deadlines.warm_s")
-        case State.STARTING:
-            return PhaseLimit(deadlines.start_s, deadlines.stall_s, "deadlines.start_s")
-        case State.LOADING:
-            return PhaseLimit(deadlines.load_s, deadlines.stall_s, "deadlines.load_s")
-        case State.CAPTURING:
-            return PhaseLimit(deadlines.capture_s, deadlines.stall_s, "deadlines.capture_s")
-        case State.ENGINE_UP:
-            return PhaseLimit(deadlines.engine_up_s, deadlines.stall_s, "deadlines.engine_up_s")
-        case _:
-            return None
+    limits = {
+        State.CHECKING: PhaseLimit(deadlines.check_s, None, "deadlines.check_s"),
+        State.WARMING: PhaseLimit(deadlines.warm_s, None, "deadlines.warm_s"),
+        State.STARTING: PhaseLimit(deadlines.start_s, deadlines.stall_s, "deadlines.start_s"),
+        State.LOADING: PhaseLimit(deadlines.load_s, deadlines.stall_s, "deadlines.load_s"),
+        State.CAPTURING: PhaseLimit(deadlines.capture_s, deadlines.stall_s, "deadlines.capture_s"),
+        State.ENGINE_UP: PhaseLimit(deadlines.engine_up_s, deadlines.stall_s, "deadlines.engine_up_s"),
+    }
+    return limits.get(state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,9 +89,7 @@ class PhaseTimer:
             self._schedule(clock)
             return
         setting = "deadlines.ready_s" if too_late else limit.setting
-        self._on_stall(
-            Stalled(self._state, now - clock.began_at, now - clock.progressed_at, setting, self._progress)
-        )
+        self._on_stall(Stalled(self._state, now - clock.began_at, now - clock.progressed_at, setting, self._progress))
 
     def _engine_moved(self) -> bool:
         """Return whether the engine's processes did something since the last look; the first one only begins."""

@@ -55,7 +55,9 @@ async def check(
         try:
             table = await ask_engine(plan.engine.python, environment)
         except SuperviseError as error:
-            asked = (Finding("engine-python", Severity.ERROR, error.message, error.remedy, "engine.python", error.code),)
+            asked = (
+                Finding("engine-python", Severity.ERROR, error.message, error.remedy, "engine.python", error.code),
+            )
         else:
             plan = replan(table)
             if table.version == plan.engine.version:
@@ -71,7 +73,8 @@ async def ask_engine(python: Path, environment: Mapping[str, str]) -> FlagTable:
         SuperviseError: It does not exist, cannot import sglang, or does not answer.
     """
     try:
-        process = subprocess.Popen(  # started here, not in the thread, so that the reaper knows it from its first moment
+        # Started here, not in the thread, so that the reaper knows it from its first moment; starting does not block.
+        process = subprocess.Popen(  # noqa: ASYNC220
             introspection_command(python),
             env=dict(environment),
             stdin=subprocess.DEVNULL,

@@ -21,7 +21,8 @@ from entrypoint.plan.plan import Plan
 from entrypoint.plan.rules import LOOPBACK_HOSTS
 from entrypoint.run import orphans
 from entrypoint.run.offload import offload
-from entrypoint.run.supervisor import Supervisor, Surroundings
+from entrypoint.run.supervisor import Supervisor
+from entrypoint.run.surroundings import Surroundings
 from entrypoint.run.verdict import Verdict, judge
 from entrypoint.settings.redaction import Masker
 from entrypoint.settings.secrets import Secrets
@@ -92,8 +93,8 @@ async def _run_within(given: SessionInput, listener: socket.socket, events: Even
         plan.run_directory / "endpoint.json", endpoint, events, lambda: ready_text(endpoint, board.phases)
     )
     orphans.adopt()
-    around = Surroundings(board, events, given.masker, given.store, given.replan, announcer)
-    supervisor = Supervisor(plan, given.secrets, around)
+    around = Surroundings(given.secrets, board, events, given.masker, given.store, given.replan, announcer)
+    supervisor = Supervisor(plan, around)
     signals = _Signals(supervisor)
     signals.listen(given.early_signals())
     api = Api(
@@ -124,9 +125,7 @@ def judge_run(supervisor: Supervisor) -> Verdict:
     return judge(supervisor.ending, supervisor.tail, str(supervisor.plan.log_path))
 
 
-async def _tell_end(
-    verdict: Verdict, supervisor: Supervisor, board: Board, masker: Masker, events: EventLog
-) -> None:
+async def _tell_end(verdict: Verdict, supervisor: Supervisor, board: Board, masker: Masker, events: EventLog) -> None:
     plan = supervisor.plan
     board.verdict = {"code": int(verdict.code), "summary": verdict.summary, "remedy": verdict.remedy}
     page = report.Report(
@@ -171,10 +170,10 @@ class _Signals:
     def listen(self, early: Sequence[int]) -> None:
         """Listen from now on, and pass on what came before."""
         loop = asyncio.get_running_loop()
-        for number in HARD_SIGNALS:
-            loop.add_signal_handler(number, self.hard, number)
-        for number in SOFT_SIGNALS:
-            loop.add_signal_handler(number, self.soft, number)
+        for hard in HARD_SIGNALS:
+            loop.add_signal_handler(hard, self.hard, hard)
+        for soft in SOFT_SIGNALS:
+            loop.add_signal_handler(soft, self.soft, soft)
         loop.add_signal_handler(signal.SIGCHLD, orphans.reap)
         for number in early:
             (self.soft if number in SOFT_SIGNALS else self.hard)(number)

@@ -54,7 +54,7 @@ def judge(ending: Ending, tail: Sequence[str], log_name: str) -> Verdict:
         case SpawnFailed():
             return Verdict(
                 ExitCode.CONFIGURATION,
-                f"The engine's command cannot be executed: {ending.command}: {ending.reason}.",
+                f"The engine's command cannot be executed: {ending.reason}.",
                 "Set engine.python to an interpreter that can import sglang.",
                 (),
                 "starting",

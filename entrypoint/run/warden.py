@@ -34,7 +34,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def prctl(option: int, argument: int | bytes) -> None:
-    """Call prctl(2) with one argument; raise OSError when the kernel refuses."""
+    """Set an attribute of this process; raise OSError when the kernel refuses."""
     value = ctypes.c_char_p(argument) if isinstance(argument, bytes) else ctypes.c_ulong(argument)
     if _libc.prctl(option, value, 0, 0, 0) != 0:
         number = ctypes.get_errno()
@@ -102,7 +102,7 @@ class Warden:
             null = os.open(os.devnull, os.O_RDONLY)
             for source, target in ((null, 0), (self._output_fd, 1), (self._output_fd, 2)):
                 os.dup2(source, target)
-            os.execvp(command[0], command)
+            os.execvp(command[0], list(command))  # noqa: S606  # starting the engine is the purpose
         except OSError as error:
             self._tell(f"failed {error.errno}")
         finally:

@@ -1,7 +1,8 @@
 """Works: background tasks that belong to states and end with them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Set
+from collections.abc import Callable, Coroutine
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from entrypoint.run.states import State
 @dataclass(frozen=True, slots=True)
 class _Work:
     task: asyncio.Task[None]
-    homes: Set[State]
+    homes: AbstractSet[State]
 
 
 class Works:
@@ -25,7 +26,7 @@ class Works:
         self._on_failure = on_failure
         self._works: set[_Work] = set()
 
-    def start(self, name: str, work: Coroutine[Any, Any, None], homes: Set[State]) -> None:
+    def start(self, name: str, work: Coroutine[Any, Any, None], homes: AbstractSet[State]) -> None:
         """Start a task that lives while the run is in one of its home states."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         entry = _Work(task, frozenset(homes))

@@ -48,7 +48,7 @@ def read(name: str) -> Profile:
     if name not in names():
         raise _unknown(name)
     # Only reading one needs the parser: listing stays as quick as it can be.
-    import tomli  # noqa: PLC0415
+    import tomli
 
     document = tomli.loads((_DIRECTORY / f"{name}{_SUFFIX}").read_text("utf-8"))
     return Profile(

@@ -56,7 +56,7 @@ class EndpointFile:
             )
         except OSError as error:
             self._events.error("endpoint-unwritten", path=str(self.path), reason=str(error))
-        self._events.tell("serving", url=endpoint.url, model=endpoint.model, text=self._describe())
+        self._events.tell("serving", url=endpoint.url, model=endpoint.model, block=self._describe())
 
     def withdraw(self) -> None:
         """Remove the file."""

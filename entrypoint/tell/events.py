@@ -70,7 +70,8 @@ class EventLog:
         self._listener = QueueListener(self._queue_handler.queue, *handlers)
         self._handlers = handlers
         self._listener.start()
-        logger = logging.Logger("supervise", level=logging.DEBUG)
+        # Not one of the global loggers: two runs in one process, as in tests, must not share handlers.
+        logger = logging.Logger("supervise", level=logging.DEBUG)  # noqa: LOG001
         logger.addHandler(self._queue_handler)
         self._log: structlog.BoundLogger = structlog.wrap_logger(
             logger,
@@ -140,15 +141,25 @@ _JSON = structlog.processors.JSONRenderer(default=_plain)
 
 
 class _Console:
-    """Renders an event as one line for people: clock, name, details; a text of several lines follows below."""
+    """Renders an event as one line for people: clock, what happened, details; a block of text follows below."""
 
     def __call__(self, _logger: Any, _method: str, event: EventDict) -> str:
         at = datetime.fromisoformat(event.pop("time")).astimezone().strftime("%H:%M:%S")
-        name, level, text = event.pop("event"), event.pop("level"), event.pop("text", "")
-        sign = {"warning": "! ", "error": "!! "}.get(level, "")
-        details = "  ".join(f"{key}={_short(value)}" for key, value in event.items() if value not in (None, "", ()))
-        line = f"{at}  {sign}{name:<14}  {details}".rstrip()
-        return f"{line}\n{text}" if text else line
+        sign = {"warning": "! ", "error": "!! "}.get(event.pop("level"), "")
+        name, block = event.pop("event"), event.pop("block", "")
+        line = f"{at}  {sign}" + (_state_line(event) if name == "state" else _plain_line(name, event))
+        return f"{line.rstrip()}\n{block}" if block else line.rstrip()
+
+
+def _state_line(event: EventDict) -> str:
+    lasted_s = event["before_lasted_s"]
+    took = "" if lasted_s is None else f"{event['before']} took {lasted_s:.1f} s"
+    return f"{event['state']:<14}  {took}"
+
+
+def _plain_line(name: str, event: EventDict) -> str:
+    details = "  ".join(f"{key}={_short(value)}" for key, value in event.items() if value not in (None, "", ()))
+    return f"{name:<14}  {details}"
 
 
 def _short(value: Any) -> str:

@@ -48,12 +48,12 @@ class Report:
             parts.append("\n".join(f"- {note}" for note in self.notes))
         if self.evidence:
             parts.append("## Evidence\n\n" + _block(self.evidence))
-        rows = [
-            f"| {phase.name} | {_clock(phase.began_at)} | {_seconds(phase.lasted_s)} |" for phase in self.phases
-        ]
+        rows = [f"| {phase.name} | {_clock(phase.began_at)} | {_seconds(phase.lasted_s)} |" for phase in self.phases]
         parts.append("## Phases\n\n| phase | began (UTC) | lasted |\n| --- | --- | --- |\n" + "\n".join(rows))
         if self.log_tail:
-            parts.append(f"## The engine's last lines\n\nAll of them are in `{self.log_path}`.\n\n" + _block(self.log_tail))
+            parts.append(
+                f"## The engine's last lines\n\nAll of them are in `{self.log_path}`.\n\n" + _block(self.log_tail)
+            )
         return "\n\n".join(parts) + "\n"
 
     def data(self) -> dict[str, Any]:

@@ -1,0 +1,208 @@
+"""The keeper of the engine: starts it, listens to it, takes it down, one generation after the other."""
+
+import asyncio
+
+from entrypoint.engine.client import EngineClient
+from entrypoint.engine.log import LogFact
+from entrypoint.plan.plan import Plan
+from entrypoint.run import activity
+from entrypoint.run.child import ExitStatus
+from entrypoint.run.endings import EngineDied, SpawnFailed
+from entrypoint.run.generation import Generation
+from entrypoint.run.numbers import SIGNS
+from entrypoint.run.phase_timer import PhaseTimer
+from entrypoint.run.release import ReleaseLimits, release
+from entrypoint.run.serving import wait_until_ready
+from entrypoint.run.states import COMING_UP, TAKING_DOWN, Happening, State
+from entrypoint.run.surroundings import Post, Surroundings
+from entrypoint.run.works import Works
+
+PROGRESS_EVERY_S = 10.0
+KILL_S = 10.0
+"""Seconds after which processes that SIGKILL did not end are given up: only the kernel can hold them so long."""
+
+
+class Keeper:
+    """Looks after the engine's processes.
+
+    Args:
+        around: What the run talks to.
+        works: The run's background tasks.
+        post: Tells the run what happened.
+
+    Attributes:
+        state: The run's state, told by the supervisor at each change.
+        in_flight: Requests that the engine works on, as last seen while draining; None where it cannot say.
+        notes: What a report should say about the engine's end.
+    """
+
+    def __init__(self, around: Surroundings, works: Works, post: Post) -> None:
+        self.state = State.PLANNED
+        self.in_flight: int | None = 0
+        self.notes: list[str] = []
+        self._around = around
+        self._works = works
+        self._post = post
+        self._timer: PhaseTimer | None = None
+        self._generation: Generation | None = None
+        self._told_progress_at = float("-inf")
+
+    def time_with(self, timer: PhaseTimer) -> None:
+        """Tell this timer what progresses."""
+        self._timer = timer
+
+    @property
+    def current(self) -> Generation:
+        """The generation that runs, or ran last.
+
+        Raises:
+            RuntimeError: None was ever started.
+        """
+        if self._generation is None:
+            raise RuntimeError("no engine was started")
+        return self._generation
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether the current generation has ever served."""
+        return self._generation is not None and self._generation.was_ready
+
+    def tail(self) -> tuple[str, ...]:
+        """Return the engine's last lines, secrets masked."""
+        return self._generation.tail() if self._generation else ()
+
+    def look(self) -> activity.Activity | None:
+        """Return what the engine's processes have done so far; None where there are none."""
+        generation = self._generation
+        return activity.look(generation.child.warden_pid) if generation and generation.started else None
+
+    # Start
+
+    def spawn(self, plan: Plan) -> None:
+        """Start the next generation, and look for its port."""
+        number = 0 if self._generation is None else self._generation.number + 1
+        key = self._around.secrets.api_key
+        client = EngineClient.open(plan.local_url, api_key=key.get_secret_value() if key else None)
+        generation = self._generation = Generation(number, self._now(), client)
+        board = self._around.board
+        board.generation, board.engine = number, generation.numbers.values
+        board.log = {"path": str(plan.log_path)}
+        try:
+            generation.start(
+                plan.argv,
+                plan.engine_environment(self._around.secrets),
+                listener=_Listener(self, generation),
+                on_facts=lambda facts: self._on_facts(generation, facts),
+                log_path=plan.log_path,
+                log_max_bytes=plan.settings.logs.max_bytes,
+                masker=self._around.masker,
+            )
+        except OSError as error:
+            self.on_spawn_failed(generation, error)
+        else:
+            self._works.start("ready", self._wait_until_ready(generation), COMING_UP)
+
+    async def _wait_until_ready(self, generation: Generation) -> None:
+        await wait_until_ready(generation, lambda: self._post(Happening.PORT_OPEN))
+        self._post(Happening.ENGINE_READY)
+
+    # What the engine says
+
+    def _on_facts(self, generation: Generation, facts: list[LogFact]) -> None:
+        if generation is not self._generation:
+            return
+        if generation.take(facts):
+            self._on_progress(generation.numbers.progress)
+        self._show_log(generation)
+        for fact in facts:
+            if fact.kind in SIGNS:
+                self._post(SIGNS[fact.kind])
+
+    def _on_progress(self, progress: str | None) -> None:
+        """Note progress, and show it to those who watch, not more often than anybody reads."""
+        if self._timer is not None:
+            self._timer.progressed(progress)
+        self._around.board.progress = progress
+        if progress and self._now() - self._told_progress_at >= PROGRESS_EVERY_S:
+            self._told_progress_at = self._now()
+            self._around.events.tell("progress", state=self.state.value, progress=progress)
+
+    def _show_log(self, generation: Generation) -> None:
+        self._around.board.log |= {"dropped_lines": generation.dropped_lines, "write_error": generation.write_error}
+
+    def on_exited(self, generation: Generation, status: ExitStatus | None) -> None:
+        """Take the news that the engine's main process ended."""
+        self._around.events.tell("engine-exited", status=str(status), generation=generation.number)
+        if self.state is State.DRAINING and self.in_flight:
+            self.notes.append(f"The engine ended while it drained: {self.in_flight} requests in flight were lost.")
+        died = EngineDied(self.state, status, generation.number, self._now() - generation.started_at)
+        self._post(Happening.ENGINE_DIED, died)
+
+    def on_spawn_failed(self, generation: Generation, error: OSError) -> None:
+        """Take the news that the engine's command could not be executed."""
+        reason = error.strerror or str(error)
+        self._around.events.error("engine-not-started", generation=generation.number, reason=reason)
+        self._post(Happening.SPAWN_FAILED, SpawnFailed(reason))
+
+    def on_gone(self, generation: Generation) -> None:
+        """Take the news that no process of the engine is left."""
+        self._around.events.tell("engine-gone", generation=generation.number)
+        self._post(Happening.ENGINE_GONE)
+
+    # End
+
+    async def release(self, limits: ReleaseLimits) -> None:
+        """Ask the engine to end and make it; ends by cancellation when the engine does."""
+        step = await release(self.current, limits, idle=self.in_flight == 0)
+        self._around.events.tell("engine-killed", why=step.value)
+        if self.in_flight:
+            self.notes.append(f"{self.in_flight} requests in flight were not finished within drain.timeout_s.")
+        await self._expect_gone()
+
+    def kill(self) -> None:
+        """Kill every process of the engine; tell that none is left where none was."""
+        generation = self._generation
+        if generation is None or not generation.started:
+            self._post(Happening.ENGINE_GONE)
+            return
+        generation.child.kill()
+        self._works.start("kill", self._expect_gone(), TAKING_DOWN | {State.RESTARTING})
+
+    async def _expect_gone(self) -> None:
+        await asyncio.sleep(KILL_S)
+        self.notes.append(
+            f"Processes of the engine are still there {KILL_S:.0f} s after SIGKILL: the kernel holds them."
+        )
+        self._post(Happening.RELEASE_EXPIRED)
+
+    async def close(self) -> None:
+        """Read the last lines of the current generation and close its client."""
+        if self._generation is not None:
+            await self._generation.close()
+            self._show_log(self._generation)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+class _Listener:
+    """Passes on what happens to the processes of one generation."""
+
+    def __init__(self, keeper: Keeper, generation: Generation) -> None:
+        self._keeper = keeper
+        self._generation = generation
+
+    def on_started(self, pid: int) -> None:
+        """Nothing waits for this: the log and the port tell more."""
+
+    def on_spawn_failed(self, error: OSError) -> None:
+        """The command could not be executed."""
+        self._keeper.on_spawn_failed(self._generation, error)
+
+    def on_exited(self, status: ExitStatus | None) -> None:
+        """The main process ended."""
+        self._keeper.on_exited(self._generation, status)
+
+    def on_gone(self) -> None:
+        """No process is left."""
+        self._keeper.on_gone(self._generation)
