@@ -18,8 +18,8 @@ ROUNDS = 5
 REQUIRED_LINES_PER_S = 500_000
 
 PREFILL = (
-    b"[2026-12-01 05:02:17 TP0] Prefill batch, #new-seq: 1, #new-token: 4096, #cached-token: 120000, "
-    b"token usage: 0.41, #running-req: 19, #queue-req: 0, #pending-token: 0, cuda graph: False, input throughput (token/s): 2211.40\n"
+    b"[2026-12-01 05:02:17 TP0] Prefill batch, #new-seq: 1, #new-token: 4096, #cached-token: 120000, token usage: 0.41"
+    b", #running-req: 19, #queue-req: 0, #pending-token: 0, cuda graph: False, input throughput (token/s): 2211.40\n"
 )
 DECODE = (
     b"[2026-12-01 05:02:17 TP0] Decode batch, #running-req: 20, #token: 390211, token usage: 0.97, cuda graph: True, "

@@ -17,7 +17,7 @@ KEPT_LINE_CHARACTERS = 4096
 """How much of its line a fact keeps; the arguments of the engine alone are 20 KB."""
 
 _PROGRESS = frozenset({FactKind.LOAD_PROGRESS, FactKind.CAPTURE_PROGRESS})
-_RARE_BYTES = (b"_", b"=", b"%", b"!")
+_RARE_BYTES = (b"_", b"=", b"%", b"!", b"A", b"L", b"M", b"U", b"V")
 """Bytes that lines about requests seldom hold. One byte is found many times faster than a longer literal."""
 
 

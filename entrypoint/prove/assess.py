@@ -11,7 +11,7 @@ from entrypoint.prove.syntax import (
     SHARED_MARKER_PARSERS,
     THOUGHT_SYNTAXES,
     TOOL_CALL_SYNTAXES,
-    holds_bare_call,
+    holds_unknown_call,
     recognise,
 )
 from entrypoint.prove.transcript import (
@@ -246,4 +246,4 @@ class _Assessor:
 
 
 def _holds_call(text: str) -> bool:
-    return recognise(text, TOOL_CALL_SYNTAXES) is not None or holds_bare_call(text, TOOL_NAME, "city")
+    return recognise(text, TOOL_CALL_SYNTAXES) is not None or holds_unknown_call(text, TOOL_NAME, "city")

@@ -130,9 +130,10 @@ def recognise(text: str, table: tuple[Syntax, ...]) -> Syntax | None:
     return next((syntax for syntax in table if syntax.pattern.search(text)), None)
 
 
-def holds_bare_call(text: str, tool_name: str, argument: str) -> bool:
-    """Whether a text carries a call without known markup: the arguments as JSON, alone or beside the tool's name.
+def holds_unknown_call(text: str, tool_name: str, argument: str) -> bool:
+    """Whether a text carries a call in no known syntax.
 
+    That is the arguments as JSON, alone or beside the tool's name, or the tool's name as an attribute of markup.
     Prose that mentions the tool is no call, and neither is an example in words.
 
     Args:
@@ -140,7 +141,9 @@ def holds_bare_call(text: str, tool_name: str, argument: str) -> bool:
         tool_name: Name of the tool that was offered.
         argument: Name of its required argument.
     """
+    name = re.escape(tool_name)
     arguments = rf"\{{\s*\"{re.escape(argument)}\"\s*:"
-    if re.match(rf"\s*{arguments}", text):
-        return True
-    return re.search(rf"\b{re.escape(tool_name)}\b.{{0,80}}?{arguments}", text, re.DOTALL) is not None
+    alone = re.match(rf"\s*{arguments}", text)
+    beside = re.search(rf"\b{name}\b.{{0,80}}?{arguments}", text, re.DOTALL)
+    attribute = re.search(rf"<[^<>]*=\s*[\"']?{name}[\"']?\s*/?>", text)
+    return any((alone, beside, attribute))

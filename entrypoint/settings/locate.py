@@ -23,33 +23,39 @@ class Lines:
 
     Attributes:
         keys: The line that sets each key, in their order; none where two lines seem to.
-        headers: The line of each table's first header.
+        tables: The line on which each table is first entered.
     """
 
     keys: Mapping[KeyPath, int | None]
-    headers: Mapping[KeyPath, int]
+    tables: Mapping[KeyPath, int]
 
     def of(self, path: KeyPath) -> int | None:
         """Return the line that sets a key, or that sets the inline table around it, if that is certain."""
         around = (path[:length] for length in range(len(path), 0, -1))
-        return next((self.keys[key] for key in around if key in self.keys), self.headers.get(path))
+        return next((self.keys[key] for key in around if key in self.keys), self.tables.get(path))
 
 
 def locate(text: str) -> Lines:
     """Find the lines of the keys of a TOML text, which need not be valid."""
     keys: dict[KeyPath, int | None] = {}
-    headers: dict[KeyPath, int] = {}
+    tables: dict[KeyPath, int] = {}
     table: KeyPath = ()
     for number, line in _outside_long_strings(text):
         if header := _HEADER.match(line):
             table = _keys(header[1])
-            for length in range(1, len(table) + 1):
-                headers.setdefault(table[:length], number)
+            _enter(tables, table, number)
         elif found := _ASSIGNMENT.match(line):
             path = (*table, *_keys(found[1]))
+            _enter(tables, path[:-1], number)
             # TOML has every key once: what seems to be set twice has been misread.
             keys[path] = None if path in keys else number
-    return Lines(keys, headers)
+    return Lines(keys, tables)
+
+
+def _enter(tables: dict[KeyPath, int], path: KeyPath, line: int) -> None:
+    """Note the line for a table and those around it, unless they were entered before."""
+    for length in range(1, len(path) + 1):
+        tables.setdefault(path[:length], line)
 
 
 def _outside_long_strings(text: str) -> Iterator[tuple[int, str]]:

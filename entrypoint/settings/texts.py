@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from json import JSONDecodeError
+from typing import NoReturn
 
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
@@ -74,13 +75,18 @@ def _read(path: KeyPath, text: str, origin: Origin) -> Reading:
 def _flag_value(text: str) -> object:
     """Return what a flag's text means: JSON where that loses nothing, such as true, 8192 or a list, else the text."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return text
     if isinstance(value, list | dict):
         return value
     # "1.10" or "1e3" may be a name or a version: as a number it would be written differently.
     return value if isinstance(value, int | float) and json.dumps(value) == text else text
+
+
+def _no_number(name: str) -> NoReturn:
+    """Refuse NaN and Infinity, which Python reads although JSON has neither."""
+    raise ValueError(name)
 
 
 def _not_json(path: KeyPath, error: SettingsError, origin: Origin) -> Problem:
