@@ -49,9 +49,10 @@ class FileSink:
             OSError: Nothing could be written.
         """
         try:
+            fd = self._open()
             if self._size_bytes + len(data) > self._max_bytes and self._at_line_start:
-                self._set_aside()
-            taken = os.write(self._open(), data)
+                fd = self._set_aside(fd)
+            taken = os.write(fd, data)
         except OSError:
             self.close()
             raise
@@ -72,12 +73,13 @@ class FileSink:
             self._size_bytes = os.fstat(self._fd).st_size
         return self._fd
 
-    def _set_aside(self) -> None:
-        self._open()
-        if self._size_bytes:
-            self.close()
-            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
-            self._open()
+    def _set_aside(self, fd: int) -> int:
+        """Begin the file anew, unless it is empty; return the descriptor to write to."""
+        if not self._size_bytes:
+            return fd
+        self.close()
+        self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+        return self._open()
 
 
 class _Block(NamedTuple):

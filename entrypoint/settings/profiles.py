@@ -6,12 +6,12 @@ Listing them is part of the command's help, so that this module must not import 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.resources import files
+from pathlib import Path
 
 from entrypoint.outcome import ExitCode, SuperviseError
 
 _SUFFIX = ".toml"
-_DIRECTORY = files("entrypoint.settings") / "profiles"
+_DIRECTORY = Path(__file__).with_name("profiles")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,22 @@ A field's description is its documentation: the reference page is generated from
 become a flag may be ``""``, which omits the flag so that the model's own choice decides.
 """
 
+import os
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
 Omitted = Literal[""]
 """The value that leaves an engine flag out, although a weaker layer set it."""
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
+"""A path of this machine; a leading ~ is the caller's home."""
+UserText = Annotated[str, AfterValidator(os.path.expanduser)]
+"""Text that may be a path of this machine."""
 FlagValue = bool | int | float | str | list[str | int | float] | dict[str, Any]
 """What a flag of the engine can be set to: true is a bare flag, false or "" leaves it out."""
 
@@ -44,14 +49,14 @@ class Section(BaseModel):
 class ModelSettings(Section):
     """Which model is served, and under which name."""
 
-    path: str | None = Field(None, description="Hub id or directory of the checkpoint.")
+    path: UserText | None = Field(None, description="Hub id or directory of the checkpoint.")
     served_name: str | None = Field(None, description="Name that clients use; by default the path.")
     revision: str | None = Field(None, description="Branch, tag or commit of a hub model.")
     context_length: Annotated[int, Field(gt=0)] | Omitted | None = Field(
         None, description="Longest prompt plus answer, in tokens; by default the model's own limit."
     )
     trust_remote_code: bool = Field(False, description="Run code that ships with the checkpoint.")
-    hf_token_file: Path | None = Field(
+    hf_token_file: UserPath | None = Field(
         None, description="File that holds the Hugging Face token; HF_TOKEN of the environment serves as well."
     )
 
@@ -59,7 +64,7 @@ class ModelSettings(Section):
 class EngineSettings(Section):
     """How SGLang is started: what most runs set by name, and any other flag in ``args``."""
 
-    python: Path | None = Field(
+    python: UserPath | None = Field(
         None,
         description="Python interpreter that can import sglang; by default /opt/venv/bin/python, else python3 of PATH.",
     )
@@ -68,9 +73,9 @@ class EngineSettings(Section):
     api_key: SecretStr | None = Field(
         None, description="Key that clients must send; better given as api_key_file or SUPERVISE_ENGINE__API_KEY."
     )
-    api_key_file: Path | None = Field(None, description="File that holds the key that clients must send.")
+    api_key_file: UserPath | None = Field(None, description="File that holds the key that clients must send.")
     admin_api_key: SecretStr | None = Field(None, description="Key for the engine's administrative calls.")
-    admin_api_key_file: Path | None = Field(
+    admin_api_key_file: UserPath | None = Field(
         None, description="File that holds the key for the engine's administrative calls."
     )
     access: Literal["key", "open"] = Field(
@@ -122,14 +127,14 @@ class TopologySettings(Section):
 class CacheSettings(Section):
     """Where compiled kernels and downloaded models stay between runs."""
 
-    shared: Path | None = Field(
+    shared: UserPath | None = Field(
         None, description="Persistent directory for caches; by default ~/.cache/supervise of the calling user."
     )
-    local: Path | None = Field(
+    local: UserPath | None = Field(
         None,
         description="Node-local directory for caches that network file systems break; by default the shared one.",
     )
-    hf_home: Path | None = Field(
+    hf_home: UserPath | None = Field(
         None,
         description="Hugging Face home with the model hub; by default HF_HOME, else huggingface in the shared one.",
     )
@@ -209,7 +214,7 @@ class DeadlineSettings(Section):
 class LogSettings(Section):
     """Where a run writes what happened."""
 
-    dir: Path = Field(Path("logs"), description="Directory under which each run makes its own, mode 0700.")
+    dir: UserPath = Field(Path("logs"), description="Directory under which each run makes its own, mode 0700.")
     format: Literal["auto", "json", "console"] = Field(
         "auto", description="Events on stderr: 'console' for people, 'json' for machines, 'auto' by terminal."
     )

@@ -147,7 +147,8 @@ class _Console:
         at = datetime.fromisoformat(event.pop("time")).astimezone().strftime("%H:%M:%S")
         sign = {"warning": "! ", "error": "!! "}.get(event.pop("level"), "")
         name, block = event.pop("event"), event.pop("block", "")
-        line = f"{at}  {sign}" + (_state_line(event) if name == "state" else _plain_line(name, event))
+        render = _LINES.get(name)
+        line = f"{at}  {sign}" + (render(event) if render else _plain_line(name, event))
         return f"{line.rstrip()}\n{block}" if block else line.rstrip()
 
 
@@ -155,6 +156,20 @@ def _state_line(event: EventDict) -> str:
     lasted_s = event["before_lasted_s"]
     took = "" if lasted_s is None else f"{event['before']} took {lasted_s:.1f} s"
     return f"{event['state']:<14}  {took}"
+
+
+def _end_lines(event: EventDict) -> str:
+    notes = "".join(f"\n  {note}" for note in event["notes"])
+    remedy = f"\n  What to do: {event['remedy']}" if event["remedy"] else ""
+    return f"ended with exit code {event['code']}\n  {event['summary']}{remedy}{notes}\n  Report: {event['report']}"
+
+
+def _check_lines(event: EventDict) -> str:
+    return str(event["summary"])
+
+
+_LINES = {"state": _state_line, "ended": _end_lines, "self-check": _check_lines}
+"""Events whose details read better in another form than as a list."""
 
 
 def _plain_line(name: str, event: EventDict) -> str:

@@ -609,3 +609,19 @@ def test_any_text_as_a_variable_is_read_or_refused(text: str):
 
 def test_parsing_needs_no_file():
     assert [found.value for found in parse(b"engine.port = 8", Path("x")).given] == [8]
+
+
+def test_a_tilde_is_the_callers_home(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    settings = load(
+        profile=None,
+        config_files=[],
+        overrides=[("logs.dir", "~/serving"), ("model.path", "~/models/tiny"), ("model.served_name", "~tiny")],
+        extra_arguments=[],
+        environ={},
+        cwd=Path("/nonexistent"),
+        etc=Path("/nonexistent"),
+    ).settings
+    assert settings.logs.dir == Path("/home/me/serving")
+    assert settings.model.path == "/home/me/models/tiny"
+    assert settings.model.served_name == "~tiny"

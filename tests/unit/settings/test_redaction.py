@@ -1,4 +1,5 @@
 import json
+from itertools import pairwise
 from urllib.parse import quote
 
 import pytest
@@ -117,7 +118,7 @@ def test_any_bytes_can_be_masked(data: bytes):
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     borders = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
-    return [data[start:end] for start, end in zip(borders, borders[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(borders)]
 
 
 TEXTS = st.lists(
@@ -180,7 +181,7 @@ def test_an_unfinished_line_is_shown_without_the_beginning_of_a_secret():
     assert not stream.has_pending
 
 
-@pytest.mark.parametrize("offset", range(-80, 80))
+@pytest.mark.parametrize("offset", range(-80, 80, 5))
 @pytest.mark.parametrize("secret", [KEY, "api_key='sekrit-value'", "hf_abcdefghijklmnopqrstuvwxyz012345"])
 def test_a_secret_on_the_border_of_an_endless_line_is_masked(secret: str, offset: int):
     limit = 4096
