@@ -16,6 +16,8 @@ import psutil
 
 SUPERVISE = (sys.executable, "-m", "entrypoint")
 POLL_S = 0.02
+READY_S = 120
+"""Seconds that SGLang may take to be ready on a busy machine; on an idle one it takes fifteen."""
 
 
 def wait_for(condition: Callable[[], Any], within_s: float, what: str) -> Any:

@@ -26,7 +26,13 @@ CLOSING_TOKENS = 4
 """Tokens of an answer that leave no text: the end of the thought, the end of the turn and white space."""
 
 
-def assess(probe: Probe, answer: Answer, spec: CheckSpec, configured: ConfiguredParsers | None) -> tuple[Failure, ...]:
+def assess(
+    probe: Probe,
+    answer: Answer,
+    spec: CheckSpec,
+    configured: ConfiguredParsers | None,
+    fitting_tool_parser: str | None = None,
+) -> tuple[Failure, ...]:
     """Return everything that is wrong with an answer.
 
     Args:
@@ -34,8 +40,16 @@ def assess(probe: Probe, answer: Answer, spec: CheckSpec, configured: Configured
         answer: What came.
         spec: What was required.
         configured: The parsers that the server says it uses; None when it does not say.
+        fitting_tool_parser: The tool-call parser that fits the model's calls, where they were seen as text: it tells
+            the model's family, and so the reasoning parser.
     """
-    return tuple(_Assessor(probe, answer, spec, configured).failures())
+    return tuple(_Assessor(probe, answer, spec, configured, fitting_tool_parser).failures())
+
+
+def tool_parser_fitting(answer: Answer) -> str | None:
+    """Return the parser that would have read a call in an answer's content, or None when there is none to read."""
+    syntax = recognise(answer.content, TOOL_CALL_SYNTAXES)
+    return syntax.parsers[0] if syntax else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,7 @@ class _Assessor:
     answer: Answer
     spec: CheckSpec
     configured: ConfiguredParsers | None
+    fitting_tool_parser: str | None
 
     def failures(self) -> Iterator[Failure]:
         if self.answer.cut_while_thinking:
@@ -206,8 +221,7 @@ class _Assessor:
 
     def reasoning_partner(self) -> str | None:
         """Return the reasoning parser that goes with the model's tool calls, as far as these are known."""
-        syntax = recognise(self.answer.content, TOOL_CALL_SYNTAXES)
-        tool_parser = syntax.parsers[0] if syntax else self.tool_parser.name
+        tool_parser = self.fitting_tool_parser or self.tool_parser.name
         return REASONING_PARTNERS.get(tool_parser) if tool_parser else None
 
     def usage_failures(self) -> Iterator[Failure]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import httpx
 
 from entrypoint.prove.answer import Answer
-from entrypoint.prove.assess import assess
+from entrypoint.prove.assess import assess, tool_parser_fitting
 from entrypoint.prove.exchange import Reply, post, read, refusal
 from entrypoint.prove.probe import Probe, probes
 from entrypoint.prove.transcript import (
@@ -64,6 +64,7 @@ class _Run:
     exchanges: list[Exchange] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     asking: str = ""
+    fitting_tool_parser: str | None = None
 
     async def perform(self) -> None:
         spec = self.spec
@@ -74,7 +75,8 @@ class _Run:
             answer = read(probe, reply) if isinstance(reply, Reply) and reply.status == httpx.codes.OK else None
             self.exchanges.append(self.exchange(probe, reply, answer, self.clock() - started))
             if isinstance(answer, Answer):
-                self.failures += assess(probe, answer, spec, self.configured)
+                self.fitting_tool_parser = self.fitting_tool_parser or tool_parser_fitting(answer)
+                self.failures += assess(probe, answer, spec, self.configured, self.fitting_tool_parser)
             elif isinstance(answer, Failure):
                 self.failures.append(answer)
             else:

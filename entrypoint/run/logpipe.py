@@ -14,6 +14,7 @@ from entrypoint.settings.redaction import Masker, StreamMasker
 
 READ_BYTES = 1 << 18
 QUEUE_BYTES = 8 << 20
+"""How much may wait for the disk: a minute of a very talkative engine."""
 TAIL_LINES = 200
 TAIL_LINE_BYTES = 4096
 """How much of a line the tail keeps."""
@@ -21,7 +22,7 @@ SETTLED_MS = 200
 """Milliseconds without output after which a line without an end is looked at."""
 
 # A second bracket is the line of another process that came in between, and must not be lost with the bar.
-_BAR_STATE = re.compile(rb"(?P<label>[^\d:(%\[]*)[^%\[]*\d%[^\[]*\[[^\[\]]*\][ ]*")
+_BAR_STATE = re.compile(rb"(?P<label>[^\d:(%\[]*)(?=[\d:(])[^%\[]*(?<=\d)%[^\[]*\[[^\[\]]*\][ ]*")
 
 
 class LogPipe:

@@ -1,13 +1,12 @@
 """Prepare SGLang's CPU engine and tiny models, outside the source tree, and print where they are.
 
-    eval "$(python3 images/cpu/prepare.py)"       # SUPERVISE_ENGINE__PYTHON, SUPERVISE_MODEL__PATH, PYTHONPATH
+    eval "$(python3 images/cpu/prepare.py)"       # SUPERVISE_ENGINE__PYTHON, SUPERVISE_MODEL__PATH
 
 The first run installs about 3 GB of packages and trains a model; later runs only look. Everything lies below
-``$SUPERVISE_ENGINE_HOME``, by default ``~/.cache/supervise-engine``::
+``$CPU_ENGINE_HOME``, by default ``~/.cache/supervise-engine``::
 
     <hash>/            one engine, named by what it is made of: requirements, shim and Python version
-        env/           its virtual environment
-        shim/          a copy of images/cpu/shim, for PYTHONPATH
+        env/           its virtual environment, images/cpu/shim among its packages
         .complete      written last
     models/<family>-<hash of tiny_model.py>/
 
@@ -68,9 +67,10 @@ class Layout:
         return self.engine / "env" / "bin" / "python"
 
     @property
-    def shim(self) -> Path:
-        """The directory that the engine needs on PYTHONPATH."""
-        return self.engine / "shim"
+    def packages(self) -> Path:
+        """The directory of the environment's installed packages."""
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        return self.engine / "env" / "lib" / version / "site-packages"
 
     @property
     def stamp(self) -> Path:
@@ -100,7 +100,7 @@ def layout_for(families: Sequence[str], environment: Mapping[str, str]) -> Layou
 
 def home_directory(environment: Mapping[str, str]) -> Path:
     """Find where engines are kept."""
-    if chosen := environment.get("SUPERVISE_ENGINE_HOME"):
+    if chosen := environment.get("CPU_ENGINE_HOME"):
         return Path(chosen).absolute()
     cache = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache).absolute() / "supervise-engine"
@@ -133,12 +133,12 @@ def install(layout: Layout) -> None:
     layout.stamp.unlink(missing_ok=True)
     if not layout.python.exists():
         shutil.rmtree(layout.engine / "env", ignore_errors=True)
-    shutil.copytree(SHIM, layout.shim, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     pip = [str(layout.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     log = layout.engine / "install.log"
     phase("virtual environment", [sys.executable, "-m", "venv", str(layout.engine / "env")], log=log)
     phase("PyTorch and what SGLang imports", [*pip, "--requirement", str(REQUIREMENTS)], log=log)
     phase("SGLang", [*pip, "--no-deps", "--requirement", str(REQUIREMENTS_WITHOUT_DEPENDENCIES)], log=log)
+    shutil.copytree(SHIM, layout.packages, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     layout.stamp.touch()
 
 
@@ -149,25 +149,21 @@ def train(layout: Layout, family: str, directory: Path) -> None:
         f"tiny {family} model, trained in about 40 s",
         [str(layout.python), str(TRAINER), family, str(directory)],
         log=directory.with_suffix(".log"),
-        pythonpath=layout.shim,
     )
 
 
-def phase(name: str, command: Sequence[str], *, log: Path, pythonpath: Path | None = None) -> None:
+def phase(name: str, command: Sequence[str], *, log: Path) -> None:
     """Run one long command quietly: its output goes to a log, its progress is told in seconds.
 
     Args:
         name: What the user reads.
-        command: What is run.
+        command: What is run, without the caller's own Python variables.
         log: Where its output goes; overwritten.
-        pythonpath: The command's PYTHONPATH. The caller's own Python variables are never passed on.
 
     Raises:
         PreparationError: When the command fails; carries the end of its output.
     """
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
-    if pythonpath is not None:
-        environment["PYTHONPATH"] = str(pythonpath)
     tell(f"  {name} ...")
     began = time.monotonic()
     with log.open("w") as output:
@@ -214,7 +210,6 @@ def as_shell(layout: Layout) -> str:
     variables = {
         "SUPERVISE_ENGINE__PYTHON": layout.python,
         "SUPERVISE_MODEL__PATH": next(iter(layout.models.values())),
-        "PYTHONPATH": layout.shim,
     }
     return "\n".join(f"{name}={shlex.quote(str(value))}" for name, value in variables.items())
 
@@ -222,7 +217,7 @@ def as_shell(layout: Layout) -> str:
 def as_json(layout: Layout) -> str:
     """Render the result for programs, with all families."""
     models = {family: str(path) for family, path in layout.models.items()}
-    return json.dumps({"python": str(layout.python), "pythonpath": str(layout.shim), "models": models}, indent=2)
+    return json.dumps({"python": str(layout.python), "models": models}, indent=2)
 
 
 def prepare(layout: Layout) -> None:

@@ -2,14 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from harness import Supervised
+from harness import READY_S, Supervised
 
-READY_S = 120
-Start = Callable[..., AbstractContextManager[Supervised]]
 
 
 def start_real(

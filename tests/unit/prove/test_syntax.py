@@ -30,8 +30,7 @@ def test_a_call_is_recognised_by_the_row_of_its_syntax(name: str):
 def test_every_parser_named_for_a_call_was_seen_to_read_it(name: str):
     syntax = recognise(CALLS[name]["text"], TOOL_CALL_SYNTAXES)
     assert syntax is not None
-    exceptions = {"trinity"} if name == "hermes" else set()
-    assert set(syntax.parsers) - exceptions <= set(CALLS[name]["readers"])
+    assert set(syntax.parsers) <= set(CALLS[name]["readers"])
 
 
 @pytest.mark.parametrize("name", THOUGHTS)
