@@ -62,7 +62,7 @@ class LogScanner:
         """Return the facts in a line that has stopped growing before its end.
 
         A progress bar ends its line only with the next state. The same facts are not told again when the line
-        is complete.
+        is complete; one that its rest adds something to is.
         """
         facts = [
             fact

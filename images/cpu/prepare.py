@@ -134,6 +134,7 @@ def install(layout: Layout) -> None:
     if not layout.python.exists():
         shutil.rmtree(layout.engine / "env", ignore_errors=True)
     pip = [str(layout.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    layout.engine.mkdir(parents=True, exist_ok=True)
     log = layout.engine / "install.log"
     phase("virtual environment", [sys.executable, "-m", "venv", str(layout.engine / "env")], log=log)
     phase("PyTorch and what SGLang imports", [*pip, "--requirement", str(REQUIREMENTS)], log=log)

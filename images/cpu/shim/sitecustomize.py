@@ -4,7 +4,7 @@ torchvision's wheel on PyPI is built against CUDA. Beside a CPU torch its compil
 import fails where it registers fake kernels for two of them. Declaring these two schemas first is enough for SGLang,
 which wants torchvision's transforms and image readers only and never calls either operator.
 
-Python runs this module at start because it lies among the packages of its environment, in the engine's child processes as well.
+Python runs this module at start, in the engine's child processes as well, since it lies among their packages.
 """
 
 import sys
