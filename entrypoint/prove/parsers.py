@@ -6,7 +6,7 @@ A server without the right parsers answers every request with status 200 and a w
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import httpx
 
@@ -22,6 +22,7 @@ from entrypoint.prove.transcript import (
     Exchange,
     Failure,
     FailureKind,
+    concealed,
     merged,
 )
 
@@ -50,7 +51,8 @@ async def check(
             await run.perform()
     except TimeoutError:
         run.failures.append(run.out_of_time())
-    return CheckResult(run.concealed_failures(), tuple(run.exchanges), clock() - started)
+    key = client.headers.get("Authorization", "").removeprefix("Bearer ")
+    return CheckResult(concealed(merged(run.failures), key), tuple(run.exchanges), clock() - started)
 
 
 @dataclass(slots=True)
@@ -103,15 +105,4 @@ class _Run:
             "prove.max_tokens.",
             "",
             (self.asking,),
-        )
-
-    def concealed_failures(self) -> tuple[Failure, ...]:
-        """Return the failures, each once, without the key should a server have repeated it in its answer."""
-        key = self.client.headers.get("Authorization", "").removeprefix("Bearer ")
-        failures = merged(self.failures)
-        if not key:
-            return failures
-        return tuple(
-            replace(failure, message=failure.message.replace(key, "***"), evidence=failure.evidence.replace(key, "***"))
-            for failure in failures
         )

@@ -1,12 +1,13 @@
 """What a self-check asked, what came back, and what was wrong with it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 EVIDENCE_CHARACTERS = 600
 """How much of an answer is shown: enough for a whole tool call in any syntax, short enough for a report."""
+CONCEALED = "***"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,20 @@ def merged(failures: Iterable[Failure]) -> tuple[Failure, ...]:
             names = known.exchanges + failure.exchanges
             first[key] = Failure(known.kind, known.message, known.remedy, known.evidence, names)
     return tuple(first.values())
+
+
+def concealed(failures: Iterable[Failure], secret: str | None) -> tuple[Failure, ...]:
+    """Return the failures without a secret, should a server have repeated it in its answer."""
+    if not secret:
+        return tuple(failures)
+    return tuple(
+        replace(
+            failure,
+            message=failure.message.replace(secret, CONCEALED),
+            evidence=failure.evidence.replace(secret, CONCEALED),
+        )
+        for failure in failures
+    )
 
 
 def _paragraph(failure: Failure) -> str:

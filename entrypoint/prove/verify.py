@@ -14,6 +14,7 @@ from entrypoint.prove.transcript import (
     ConfiguredParsers,
     Failure,
     FailureKind,
+    concealed,
 )
 
 
@@ -52,7 +53,7 @@ async def verify(
         engine = EngineClient(http)
         name = model or await _first_model(engine)
         if isinstance(name, Failure):
-            return CheckResult((name,), (), 0.0)
+            return CheckResult(concealed((name,), api_key), (), 0.0)
         info = await engine.model_info()
         spec = CheckSpec(
             model=name,
@@ -91,29 +92,22 @@ def _not_a_url(url: str) -> SuperviseError:
     )
 
 
-_FAULT_KINDS = {
-    Fault.ABSENT: FailureKind.NO_MODEL,
-    Fault.DENIED: FailureKind.UNAUTHORIZED,
-    Fault.UNREACHABLE: FailureKind.CONNECTION,
-    Fault.ERROR: FailureKind.SERVER_ERROR,
-    Fault.NONSENSE: FailureKind.NO_MODEL,
+_NAME_IT = "See that the URL is that of the server, or name the model with --model."
+_UNLISTED = {
+    Fault.ABSENT: (FailureKind.NO_MODEL, _NAME_IT),
+    Fault.DENIED: (FailureKind.UNAUTHORIZED, "Give the server's API key."),
+    Fault.UNREACHABLE: (FailureKind.CONNECTION, "See whether the server runs and listens there."),
+    Fault.ERROR: (FailureKind.SERVER_ERROR, "Read the server's log at this time."),
+    Fault.NONSENSE: (FailureKind.NO_MODEL, _NAME_IT),
 }
 
 
 async def _first_model(engine: EngineClient) -> str | Failure:
     names = await engine.models()
     if isinstance(names, Unavailable):
-        return Failure(
-            _FAULT_KINDS[names.fault],
-            f"The server's models are not known: {names.detail}",
-            "See that the URL and the key are those of the server, or name the model with --model.",
-            "",
-        )
+        kind, remedy = _UNLISTED[names.fault]
+        return Failure(kind, f"The server does not list its models: {names.detail}", remedy, "")
     if not names:
-        return Failure(
-            FailureKind.NO_MODEL,
-            "The server lists no models, and none was named.",
-            "Name the model with --model.",
-            "",
-        )
+        message = "The server lists no models, and none was named."
+        return Failure(FailureKind.NO_MODEL, message, "Name the model with --model.", "")
     return names[0]

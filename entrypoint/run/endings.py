@@ -90,4 +90,15 @@ class Disproved:
     result: CheckResult
 
 
-Ending = StopAsked | Refused | Stalled | EngineDied | SpawnFailed | Disproved
+@dataclass(frozen=True, slots=True)
+class Faulted:
+    """The supervisor itself failed.
+
+    Attributes:
+        traceback: Where, as lines.
+    """
+
+    traceback: tuple[str, ...]
+
+
+Ending = Faulted | StopAsked | Refused | Stalled | EngineDied | SpawnFailed | Disproved

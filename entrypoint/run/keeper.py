@@ -176,8 +176,10 @@ class Keeper:
         self._post(Happening.RELEASE_EXPIRED)
 
     async def close(self) -> None:
-        """Read the last lines of the current generation and close its client."""
+        """Kill what is left of the current generation, read its last lines and close its client."""
         if self._generation is not None:
+            if self._generation.started:
+                self._generation.child.kill()
             await self._generation.close()
             self._show_log(self._generation)
 

@@ -5,6 +5,7 @@ import json
 import secrets as tokens
 import signal
 import socket
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ from entrypoint.plan import render
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.rules import LOOPBACK_HOSTS
 from entrypoint.run import orphans
+from entrypoint.run.endings import Faulted
 from entrypoint.run.offload import offload
 from entrypoint.run.supervisor import Supervisor
 from entrypoint.run.surroundings import Surroundings
@@ -105,9 +107,10 @@ async def _run_within(given: SessionInput, listener: socket.socket, events: Even
     events.tell("run", directory=str(plan.run_directory), engine=plan.engine.version, version=__version__)
     try:
         await supervisor.run()
-    finally:
-        await supervisor.close()
-        announcer.withdraw()
+    except Exception:  # noqa: BLE001  # whatever it is, the run ends with a report and without its engine
+        supervisor.ending = Faulted(tuple(traceback.format_exc().splitlines()))
+    await supervisor.close()
+    announcer.withdraw()
     verdict = judge_run(supervisor)
     await _tell_end(verdict, supervisor, board, given.masker, events)
     await _stop(server, serving)

@@ -243,6 +243,8 @@ class Supervisor:
 
     def _on_trouble(self, trouble: str) -> None:
         self._trouble = trouble
+        if self.state is State.DEGRADED:
+            self._around.board.explain((trouble,))
         self._post(Happening.UNWELL)
 
     # The end of the engine

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from entrypoint.outcome import ExitCode
-from entrypoint.run.endings import Disproved, Ending, EngineDied, Refused, SpawnFailed, Stalled, StopAsked
+from entrypoint.run.endings import Disproved, Ending, EngineDied, Faulted, Refused, SpawnFailed, Stalled, StopAsked
 from entrypoint.run.states import SERVING
 
 ARGPARSE_EXIT_CODE = 2
@@ -34,7 +34,7 @@ class Verdict:
     phase: str
 
 
-def judge(ending: Ending, tail: Sequence[str], log_name: str) -> Verdict:
+def judge(ending: Ending, tail: Sequence[str], log_name: str) -> Verdict:  # noqa: PLR0911  # one per ending
     """Return the verdict of a run.
 
     Args:
@@ -61,6 +61,14 @@ def judge(ending: Ending, tail: Sequence[str], log_name: str) -> Verdict:
             )
         case Disproved():
             return _disproved(ending)
+        case Faulted():
+            return Verdict(
+                ExitCode.ENGINE_FAILED,
+                f"The supervisor itself failed: {ending.traceback[-1].strip()}",
+                "This is a fault of supervise, not of the engine or the settings: report it with this page.",
+                ending.traceback,
+                "",
+            )
         case _:
             assert_never(ending)
 

@@ -83,6 +83,11 @@ class Board:
         self.render()
         return ended
 
+    def explain(self, reasons: tuple[str, ...]) -> None:
+        """Give other reasons for the same state."""
+        self.reasons = reasons
+        self.render()
+
     def render(self) -> None:
         """Render the answer of ``/readyz``."""
         self.readyz = json.dumps({"ready": self.ready, "state": self.state, "reasons": list(self.reasons)}).encode()

@@ -119,6 +119,11 @@ def test_a_server_whose_models_cannot_be_listed_says_why(response: httpx.Respons
     assert result.exchanges == ()
 
 
+def test_a_key_repeated_by_the_list_of_models_is_not_shown():
+    result = run(lambda _: httpx.Response(401, text="bad key correct-horse"), api_key="correct-horse")
+    assert "bad key ***" in result.failures[0].message
+
+
 def test_a_server_that_is_not_there_is_a_failed_connection():
     def refuse(_: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("Connection refused")
