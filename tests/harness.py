@@ -57,6 +57,7 @@ class Supervised:
     engine_port: int
     health_port: int
     process: subprocess.Popen[bytes] = field(init=False)
+    started: bool = False
     seen: set[int] = field(default_factory=set)
 
     def start(self) -> "Supervised":
@@ -70,6 +71,7 @@ class Supervised:
                 stderr=stderr,
                 start_new_session=True,
             )
+        self.started = True
         return self
 
     def __enter__(self) -> "Supervised":

@@ -165,6 +165,8 @@ def phase(name: str, command: Sequence[str], *, log: Path) -> None:
         PreparationError: When the command fails; carries the end of its output.
     """
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+    # PyTorch's threads otherwise wait spinning, which on a machine that is busy with other work doubles the training.
+    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     tell(f"  {name} ...")
     began = time.monotonic()
     with log.open("w") as output:

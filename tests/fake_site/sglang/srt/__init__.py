@@ -1,0 +1,1 @@
+"""What the stand-in has of SGLang's runtime."""
