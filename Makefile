@@ -13,6 +13,7 @@ ARGS ?=
 
 BIN := .venv/bin
 VENV := .venv/.complete
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PREPARE := $(PYTHON) images/cpu/prepare.py
 
 .PHONY: help
@@ -21,7 +22,7 @@ help: ## List these targets.
 
 define require_python
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || { \
-  echo "$(PYTHON) is missing or older than Python 3.11; name a newer one: make PYTHON=python3.12 $@" >&2; exit 1; }
+  echo "$(PYTHON) is missing or older than Python 3.11; name a newer one, as in: make PYTHON=python3.12" >&2; exit 1; }
 endef
 
 .PHONY: venv
@@ -31,8 +32,8 @@ $(VENV): pyproject.toml
 	$(require_python)
 	@echo "Making .venv; about half a minute." >&2
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@{ $(PIP_INSTALL) 'pip>=25.1' && $(PIP_INSTALL) --editable . --group dev; } > .venv/install.log 2>&1 \
+	  || { tail -n 20 .venv/install.log >&2; exit 1; }
 	@touch $@
 
 .PHONY: serve

@@ -1,7 +1,6 @@
 """What tests of several layers share."""
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -11,11 +10,11 @@ from typing import Any
 
 import pytest
 from harness import Supervised
+from stage import Stage, lay_out_model
 
 pytest_plugins = ["closing_table", "pytester"]
 
 ROOT = Path(__file__).resolve().parent.parent
-FAKE_SITE = ROOT / "tests" / "fake_site"
 
 
 def _free_ports() -> Iterator[int]:
@@ -38,48 +37,15 @@ def free_ports() -> Iterator[int]:
 @pytest.fixture
 def fake_model(tmp_path: Path) -> Path:
     """A directory with everything that preflight asks of a checkpoint."""
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "config.json").write_text(json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}))
-    (model / "tokenizer.json").write_text(json.dumps({"version": "1.0"}))
-    (model / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
-    (model / "model.safetensors").write_bytes(b"\x02\x00\x00\x00\x00\x00\x00\x00{}")
-    return model
+    return lay_out_model(tmp_path / "model")
 
 
 @pytest.fixture
-def start_fake(
-    tmp_path: Path, fake_model: Path, free_ports: Iterator[int]
-) -> Iterator[Callable[..., Supervised]]:
+def start_fake(tmp_path: Path, fake_model: Path, free_ports: Iterator[int]) -> Iterator[Callable[..., Supervised]]:
     """Return a function that makes a run with the stand-in engine: more arguments, and its faults by name."""
-    runs: list[Supervised] = []
-
-    def make(*arguments: str, environment: Mapping[str, str] | None = None, **faults: Any) -> Supervised:
-        directory = tmp_path / f"run{len(runs)}"
-        directory.mkdir()
-        engine_port, health_port = next(free_ports), next(free_ports)
-        complete = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(directory),
-            "PYTHONPATH": str(FAKE_SITE),
-            "FAKE_ENGINE": json.dumps(faults),
-            "SUPERVISE_PROFILE": "tiny",
-            "SUPERVISE_ENGINE__PYTHON": sys.executable,
-            "SUPERVISE_ENGINE__PORT": str(engine_port),
-            "SUPERVISE_MODEL__PATH": str(fake_model),
-            "SUPERVISE_HEALTH__PORT": str(health_port),
-            "SUPERVISE_CACHES__SHARED": str(tmp_path / "caches"),
-            "SUPERVISE_LOGS__FORMAT": "console",
-            **(environment or {}),
-        }
-        run = Supervised(list(arguments), complete, directory, engine_port, health_port)
-        runs.append(run)
-        return run
-
-    yield make
-    for run in runs:
-        if run.started:
-            run.end()
+    stage = Stage(tmp_path, fake_model, free_ports)
+    yield stage.make
+    stage.clear()
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
-"""A stand-in for SGLang's main process: its lines, its endpoints, its helpers, and faults on demand.
+"""A real process that speaks SGLang 0.5.23's lines and endpoints, has its children, and fails as a test asks it to.
 
-It is for faults that cannot be had from the real engine. What it prints is what SGLang 0.5.23 prints, word for word.
-The environment variable ``FAKE_ENGINE`` holds a JSON object of ``Faults``.
+It is started as SGLang is, ``python -m sglang.launch_server …`` with ``tests/fake_site`` on PYTHONPATH. What it prints
+and answers was recorded from SGLang; what it does on signals follows SGLang's source: before the warm-up SIGTERM has
+its default action, afterwards it drains, and a dead child takes the whole engine along.
 """
 
 import argparse
@@ -9,385 +10,331 @@ import ctypes
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import NoReturn
 
+from fake_http import Server, Serving
+from fake_log import capturing_bar, loading_bar, log, say
+from fake_switches import Board, Phase
 from sglang.srt.server_args import ServerArgs
 
-PR_SET_NAME = 15
-CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Zurich"}}\n</tool_call>'
-THOUGHT = "The user asks."
-ANSWER = "Hello from the tiny model."
+PR_SET_PDEATHSIG = 1
+CHILDREN = ("sglang::scheduler", "sglang::detokenizer")
+INIT_DIED = (
+    "Traceback (most recent call last):\n"
+    '  File "/opt/sglang/launch_server.py", line 80, in <module>\n'
+    "    run_server(server_args)\n"
+    "RuntimeError: Rank 0 scheduler died during initialization (exit code: {code}). If exit code is -9 (SIGKILL), a "
+    "common cause is the OS OOM killer. Run `dmesg -T | grep -i oom` to check."
+)
+SCHEDULER_EXCEPTION = (
+    "Scheduler hit an exception: Traceback (most recent call last):\n"
+    '  File "/opt/sglang/srt/managers/scheduler.py", line 6368, in run_scheduler_process\n'
+    "    scheduler.run_event_loop()\n"
+    "{words}\n"
+)
+LEAKED = (
+    "nanobind: this is likely caused by a reference counting issue in the binding code.\n"
+    "See https://nanobind.readthedocs.io/en/latest/refleaks.html"
+)
+"""What the real one's libraries leave at its exit: a line without an end, torn by the next message."""
 
 
-@dataclass(frozen=True)
-class Faults:
-    """What shall go wrong, and how long everything takes.
+class ChildDiedError(Exception):
+    """A child of this process has ended.
 
-    Attributes:
-        start_s, load_s, capture_s, warmup_s: Length of each phase; no capture when it is 0.
-        bar_s: Pause between two states of the loading bar.
-        bars: States of the loading bar.
-        die_at: Phase at whose beginning the main process dies: arguments, starting, loading, capturing, warmup, serving.
-        exit_code: With this code; negative for a signal.
-        serve_s: Seconds of serving before it dies at serving.
-        last_words: Lines that it prints before it dies.
-        hang_at: Phase at whose beginning everything stands still.
-        spin_at: Phase at whose beginning it computes for ever without a word.
-        never_ready: /ready answers 503 for ever.
-        control: A JSON file that is read at each request and overrides ``answers`` and ``request_s``.
-        answers: good, prose (the call as text), no-thought, rejects (400), fails (500).
-        request_s: How long a chat completion takes.
-        flood_lines: Lines printed without pause once it serves.
-        huge_line_bytes: Length of one line printed once it serves.
-        say: Text printed at the start.
-        stubborn: Helpers ignore SIGTERM and outlive their parent.
-        orphan: A helper that has left the process group and the session, and whose parent is gone.
-        drain_look_s: How often it looks for SIGTERM; SGLang: 5.
-        never_drains: It goes on serving after SIGTERM.
+    Args:
+        name: Its name.
+        pid: Its process id.
+        code: Its exit code, negative for a signal.
     """
 
-    start_s: float = 0.05
-    load_s: float = 0.05
-    capture_s: float = 0.0
-    warmup_s: float = 0.05
-    bar_s: float = 0.0
-    bars: int = 2
-    die_at: str = ""
-    exit_code: int = 1
-    serve_s: float = 0.0
-    last_words: list[str] = field(default_factory=list)
-    hang_at: str = ""
-    spin_at: str = ""
-    never_ready: bool = False
-    control: str = ""
-    answers: str = "good"
-    request_s: float = 0.0
-    flood_lines: int = 0
-    huge_line_bytes: int = 0
-    say: str = ""
-    stubborn: bool = False
-    orphan: bool = False
-    drain_look_s: float = 0.05
-    never_drains: bool = False
-
-
-def say(message: str) -> None:
-    """Print a line as SGLang does, on stderr with its time."""
-    sys.stderr.write(time.strftime("[%Y-%m-%d %H:%M:%S] ") + message + "\n")
-    sys.stderr.flush()
+    def __init__(self, name: str, pid: int, code: int) -> None:
+        super().__init__(name, pid, code)
+        self.name = name
+        self.pid = pid
+        self.code = code
 
 
 class Engine:
-    """The main process.
+    """One start of the engine.
 
     Args:
-        arguments: Its command line, parsed.
-        faults: What shall go wrong.
+        arguments: Its flags.
+        board: Where its switches are.
+        start: Which start it is, the first one being 0.
     """
 
-    def __init__(self, arguments: argparse.Namespace, faults: Faults) -> None:
-        self.arguments = arguments
-        self.faults = faults
-        self.ready = False
-        self.running = 0
-        self.lock = threading.Lock()
-        self.stopping = False
-        self.helpers: list[subprocess.Popen[bytes]] = []
+    def __init__(self, arguments: argparse.Namespace, board: Board, start: int) -> None:
+        self._arguments = arguments
+        self._board = board
+        self._switches = board.read(start)
+        self._serving = Serving(arguments, lambda: board.read(start))
+        self._children: dict[str, int] = {}
+        self._asked_to_stop = threading.Event()
+
+    def run(self) -> int:
+        """Go through all phases and return the exit status of a clean stop."""
+        try:
+            self._start()
+            self._load()
+            self._capture()
+            self._go_up()
+            self._warm_up()
+            self._serve()
+            return self._stop()
+        except ChildDiedError as death:
+            self._follow(death)
 
     # Phases
 
-    def run(self) -> None:
-        self.reach("arguments")
-        if self.faults.say:
-            sys.stderr.write(self.faults.say + "\n")
-        say(f"server_args={vars(self.arguments)!r}")
-        self.start_helpers()
-        self.reach("starting")
-        time.sleep(self.faults.start_s)
-        say("Init parallel begin.")
-        say("Init parallel ends. elapsed=0.02 s")
-        say("Load weight begin. avail mem=21.80 GB")
-        self.reach("loading")
-        self.load()
-        self.capture()
-        say(
-            "max_total_num_tokens=8192, chunked_prefill_size=4096, max_prefill_tokens=16384, max_running_requests=128, "
-            "context_len=4096, available_cpu_mem=21.76 GB"
+    def _start(self) -> None:
+        say("/opt/sglang/launch_server.py:71: UserWarning: 'python -m sglang.launch_server' is still supported, but ")
+        say("'sglang serve' is the recommended entrypoint.\n  warnings.warn(\n")
+        self._enter(Phase.START, self._switches.start_s)
+        log(f"server_args={vars(self._arguments)!r}")
+        self._children = {name: spawn(name, stays=self._switches.children_stay) for name in CHILDREN}
+        if self._switches.orphan:
+            leave_orphan(line_every_s=self._switches.orphan_line_every_s)
+        signal.signal(signal.SIGCHLD, self._on_child)
+
+    def _load(self) -> None:
+        log("Init parallel begin.")
+        self._enter(Phase.INIT, 0)
+        log("Init parallel ends. elapsed=0.02 s")
+        log("Memory baseline taken. mem usage=0.00 GB")
+        log("Load weight begin. avail mem=21.80 GB")
+        loading_bar(0, self._switches.shards)
+        self._enter(Phase.LOAD, 0)
+        for shard in range(1, self._switches.shards + 1):
+            time.sleep(self._switches.load_s / self._switches.shards)
+            loading_bar(shard, self._switches.shards)
+        say("\n")
+        log("Load weight end. elapsed=0.03 s, type=Qwen3ForCausalLM, avail mem=21.80 GB, mem usage=0.00 GB.")
+        tokens = self._serving.pool_tokens
+        log(f"KV Cache is allocated. dtype: torch.bfloat16, #tokens: {tokens}, K size: 0.00 GB, V size: 0.00 GB")
+        log("Memory pool end. avail mem=21.76 GB")
+
+    def _capture(self) -> None:
+        if not self._switches.capture_s:
+            self._enter(Phase.CAPTURE, 0)
+            return
+        batches = (8, 4, 2, 1)
+        log("Capture target decode CUDA graph begin. backend=full, num_tokens_per_req=1, avail mem=21.76 GB")
+        self._enter(Phase.CAPTURE, 0)
+        for done, batch in enumerate(batches):
+            capturing_bar(batch, done, len(batches))
+            time.sleep(self._switches.capture_s / len(batches))
+        capturing_bar(batches[-1], len(batches), len(batches))
+        say("\n")
+        log(
+            f"Capture target decode CUDA graph end. bs={list(reversed(batches))}, "
+            f"elapsed={self._switches.capture_s:.2f} s, mem usage=0.06 GB, avail mem=21.70 GB."
         )
-        self.serve()
 
-    def reach(self, phase: str) -> None:
-        """Begin a phase, unless it is the one where something goes wrong."""
-        if phase == self.faults.hang_at:
-            time.sleep(1e6)
-        while phase == self.faults.spin_at:
-            pass
-        if phase == self.faults.die_at:
-            time.sleep(self.faults.serve_s)
-            self.die()
-
-    def die(self) -> None:
-        for line in self.faults.last_words:
-            sys.stderr.write(line + "\n")
-        sys.stderr.flush()
-        if self.faults.exit_code < 0:
-            signal.signal(-self.faults.exit_code, signal.SIG_DFL) if -self.faults.exit_code != signal.SIGKILL else None
-            os.kill(os.getpid(), -self.faults.exit_code)
-            time.sleep(1e6)
-        os._exit(self.faults.exit_code)
-
-    def load(self) -> None:
-        bars = self.faults.bars
-        for done in range(bars + 1):
-            bar = f"\rMulti-thread loading shards: {done * 100 // bars:3d}% Completed | {done}/{bars} [00:00<?, ?it/s]"
-            sys.stderr.write(bar)
-            sys.stderr.flush()
-            time.sleep(self.faults.bar_s)
-        time.sleep(self.faults.load_s)
-        sys.stderr.write("\n")
-        say("Load weight end. elapsed=0.03 s, type=Qwen3ForCausalLM, avail mem=21.80 GB, mem usage=0.00 GB.")
-        say("KV Cache is allocated. dtype: torch.bfloat16, #tokens: 8192, K size: 0.00 GB, V size: 0.00 GB")
-        say("Memory pool end. avail mem=21.76 GB")
-
-    def capture(self) -> None:
-        if not self.faults.capture_s and "capturing" not in (self.faults.die_at, self.faults.hang_at):
-            return
-        say("Capture target decode CUDA graph begin. backend=full, num_tokens_per_req=1, avail mem=21.70 GB")
-        self.reach("capturing")
-        time.sleep(self.faults.capture_s)
-        say("Capture target decode CUDA graph end. bs=[1, 2], elapsed=0.10 s, mem usage=0.10 GB, avail mem=21.60 GB.")
-
-    def serve(self) -> None:
-        server = ThreadingHTTPServer((self.arguments.host, self.arguments.port), handler_of(self))
-        server.daemon_threads = True
+    def _go_up(self) -> None:
+        context = self._arguments.context_length or self._serving.pool_tokens
+        log(
+            f"max_total_num_tokens={self._serving.pool_tokens}, chunked_prefill_size=4096, max_prefill_tokens=16384, "
+            f"max_running_requests={self._serving.requests_most}, context_len={context}, available_cpu_mem=21.76 GB"
+        )
+        log("Engine startup timings (s): load_weight=0.03, kv_cache_allocation=0.42, scheduler_e2e=1.53")
+        server = Server((self._arguments.host, self._arguments.port), self._serving)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        say("INFO:     Application startup complete.")
-        say(f"INFO:     Uvicorn running on http://{self.arguments.host}:{self.arguments.port} (Press CTRL+C to quit)")
-        signal.signal(signal.SIGTERM, self.on_sigterm)
-        self.reach("warmup")
-        time.sleep(self.faults.warmup_s)
-        if not self.faults.never_ready:
-            self.ready = True
-            say("The server is fired up and ready to roll!")
-        self.shout()
-        self.reach("serving")
-        while not self.stopping:
-            time.sleep(self.faults.drain_look_s)
-        self.drain()
+        log(f"INFO:     Started server process [{os.getpid()}]")
+        log("INFO:     Waiting for application startup.")
+        log("INFO:     Application startup complete.")
+        log(f"INFO:     Uvicorn running on http://{self._arguments.host}:{self._arguments.port} (Press CTRL+C to quit)")
+        self._enter(Phase.UP, 0)
 
-    def shout(self) -> None:
-        if self.faults.huge_line_bytes:
-            sys.stderr.write("x" * self.faults.huge_line_bytes + "\n")
-        for number in range(self.faults.flood_lines):
-            sys.stderr.write(f"[2026-10-20 10:00:12] Decode batch, #running-req: {number}, #token: 100\n")
-        sys.stderr.flush()
+    def _warm_up(self) -> None:
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+        log('INFO:     127.0.0.1:45006 - "GET /model_info HTTP/1.1" 200 OK')
+        self._enter(Phase.WARMUP, self._switches.warmup_s)
+        log('INFO:     127.0.0.1:45022 - "POST /generate HTTP/1.1" 200 OK')
+        log('INFO:     127.0.0.1:45038 - "POST /freeze_gc HTTP/1.1" 200 OK')
+        self._serving.ready = True
+        log("The server is fired up and ready to roll!")
 
-    # The end
+    def _serve(self) -> None:
+        say(self._switches.says)
+        for number in range(self._switches.flood_lines):
+            say(f"flood {number} ".ljust(self._switches.flood_line_bytes - 1, "x") + "\n")
+        if self._switches.huge_line_bytes:
+            say("y" * (self._switches.huge_line_bytes - 1) + "\n")
+        self._board.note_printed()
+        if self._switches.closes_output:
+            close_output()
+        self._enter(Phase.READY, 0)
+        self._asked_to_stop.wait()
 
-    def on_sigterm(self, _number: int, _frame: Any) -> None:
-        self.stopping = True
+    def _enter(self, phase: Phase, lasts_s: float) -> None:
+        """Be in a phase for a while, unless the switches say that this is where it ends or hangs."""
+        if self._switches.hangs_at == phase:
+            while True:
+                signal.pause()
+        while self._switches.spins_at == phase:
+            pass
+        if self._switches.ends_at == phase and not self._asked_to_stop.wait(self._switches.ends_after_s):
+            self._end(serving=phase is Phase.READY)
+        time.sleep(lasts_s)
 
-    def drain(self) -> None:
-        self.ready = False
-        while self.running or self.faults.never_drains:
-            say(f"Gracefully exiting... Remaining number of requests {max(self.running, 1)}. Remaining requests [].")
-            time.sleep(self.faults.drain_look_s)
-        say("Gracefully exiting... Remaining number of requests 0. Remaining requests remaining_rids=[].")
-        for helper in self.helpers:
-            helper.kill()
-        os._exit(0)
+    # Endings
 
-    # Helpers
-
-    def start_helpers(self) -> None:
-        for name in ("sglang::schedul", "sglang::detoken"):
-            self.helpers.append(self.helper(name))
-        if self.faults.orphan:
-            subprocess.run(
-                [*self.helper_command("fake-orphan")[:-1], "leave"], check=True, start_new_session=True, close_fds=True
+    def _end(self, *, serving: bool) -> None:
+        if self._switches.last_words:
+            say(self._switches.last_words + "\n")
+        who, _, how = self._switches.ends_by.rpartition(" ")
+        if who == "exit":
+            os._exit(int(how))
+        if who == "scheduler" and how == "exception":
+            log(
+                SCHEDULER_EXCEPTION.format(words=self._switches.last_words or "RuntimeError: the fake was told to fail")
             )
+            self._die_of_sigquit(serving=serving)
+        victim = self._children["sglang::scheduler"] if who == "scheduler" else os.getpid()
+        os.kill(victim, signal.Signals[how])
+        while True:  # until the handler of SIGCHLD raises
+            signal.pause()
 
-    def helper(self, name: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self.helper_command(name), stdin=subprocess.DEVNULL)
+    def _follow(self, death: ChildDiedError) -> NoReturn:
+        """End as the real one does when one of its children has ended."""
+        if not self._serving.ready:
+            say(INIT_DIED.format(code=death.code) + "\n")
+            self._kill_children()
+            os._exit(1)
+        name = {"sglang::scheduler": "scheduler_0", "sglang::detokenizer": "detokenizer"}[death.name]
+        log(
+            f"Subprocess {name} (pid={death.pid}) crashed with exit code {death.code}. "
+            "Triggering SIGQUIT for cleanup..."
+        )
+        self._die_of_sigquit(serving=True)
 
-    def helper_command(self, name: str) -> list[str]:
-        mode = "stubborn" if self.faults.stubborn else "mortal"
-        return [sys.executable, "-S", str(Path(__file__).resolve()), "--helper", name, mode]
+    def _die_of_sigquit(self, *, serving: bool) -> NoReturn:
+        if serving:
+            log("SIGQUIT received. signum=3, frame=None. It usually means one child failed.")
+        else:
+            log("Received sigquit from a child process. It usually means the child failed.")
+        self._kill_children()
+        os.kill(os.getpid(), signal.SIGKILL)
+        while True:
+            signal.pause()
+
+    def _stop(self) -> int:
+        """Drain, let the schedulers release their memory, and stop."""
+        while True:
+            time.sleep(self._switches.drain_poll_s)
+            requests = self._serving.requests()
+            log(
+                f"Gracefully exiting... Remaining number of requests {len(requests)}. "
+                f"Remaining requests remaining_rids={requests}."
+            )
+            if not requests and self._switches.drains:
+                break
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        time.sleep(self._switches.release_s)
+        if not self._switches.children_stay:
+            self._kill_children()
+        say(LEAKED)
+        log(f"kill_process_tree called: parent_pid={os.getpid()}, include_parent=False, pid={os.getpid()}")
+        log("INFO:     Shutting down")
+        log("INFO:     Waiting for application shutdown.")
+        log("INFO:     Application shutdown complete.")
+        log(f"INFO:     Finished server process [{os.getpid()}]")
+        return self._switches.stop_status
+
+    # Signals and children
+
+    def _on_sigterm(self, _signum: int, _frame: FrameType | None) -> None:
+        log("SIGTERM received. signum=None frame=None. Draining requests and shutting down...")
+        self._serving.draining = True
+        self._asked_to_stop.set()
+
+    def _on_child(self, _signum: int, _frame: FrameType | None) -> None:
+        for name, pid in self._children.items():
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                del self._children[name]
+                raise ChildDiedError(name, pid, os.waitstatus_to_exitcode(status))
+
+    def _kill_children(self) -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for pid in self._children.values():
+            os.kill(pid, signal.SIGKILL)
 
 
-def be_helper(name: str, mode: str) -> None:
-    """Be a scheduler or detokenizer: a process that does nothing and dies with its parent, unless it is stubborn."""
-    libc = ctypes.CDLL(None)
-    if mode == "leave":
-        if os.fork():
-            os._exit(0)
+def spawn(name: str, *, stays: bool) -> int:
+    """Fork a child that does nothing; it dies with this process, as the real ones do, unless it stays."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        if not stays:
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:  # it died before we said so
+                os._exit(0)
+        live_on(name, deaf=stays)
+    return pid
+
+
+def leave_orphan(*, line_every_s: float) -> None:
+    """Fork twice and leave a process that has its own session and a parent further up."""
+    between = os.fork()
+    if between == 0:
         os.setsid()
-    elif mode == "mortal":
-        libc.prctl(1, signal.SIGKILL, 0, 0, 0)
-    else:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    libc.prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
-    time.sleep(1e6)
+        if os.fork() == 0:
+            live_on("sglang::orphan", line_every_s=line_every_s)
+        os._exit(0)
+    os.waitpid(between, 0)
 
 
-def handler_of(engine: Engine) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: Any) -> None:
-            return
-
-        def do_GET(self) -> None:  # noqa: N802  # the library's name
-            path = self.path.partition("?")[0]
-            if path in ("/ready", "/health", "/ping"):
-                self.answer(200 if engine.ready else 503, {})
-            elif not self.authorized():
-                self.answer(401, {"error": "Unauthorized"})
-            elif path == "/model_info":
-                parsers = ("reasoning_parser", "tool_call_parser")
-                self.answer(200, {name: getattr(engine.arguments, name) for name in parsers})
-            elif path == "/v1/models":
-                self.answer(200, {"object": "list", "data": [{"id": engine.arguments.served_model_name}]})
-            elif path == "/v1/loads":
-                self.answer(200, loads(engine))
-            else:
-                self.answer(404, {"detail": "Not Found"})
-
-        def do_POST(self) -> None:  # noqa: N802  # the library's name
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            with engine.lock:
-                engine.running += 1
-            try:
-                self.complete(body)
-            finally:
-                with engine.lock:
-                    engine.running -= 1
-
-        def complete(self, body: dict[str, Any]) -> None:
-            control = json.loads(Path(engine.faults.control).read_text()) if engine.faults.control else {}
-            time.sleep(control.get("request_s", engine.faults.request_s))
-            answers = control.get("answers", engine.faults.answers)
-            if not self.authorized():
-                self.answer(401, {"error": "Unauthorized"})
-            elif answers == "rejects":
-                self.answer(400, {"object": "error", "message": "Tools cannot be empty", "code": 400})
-            elif answers == "fails":
-                self.answer(500, {"object": "error", "message": "Internal server error", "code": 500})
-            elif body.get("stream"):
-                self.stream(message_of(body, answers))
-            else:
-                self.answer(200, completion(message_of(body, answers)))
-
-        def authorized(self) -> bool:
-            key = engine.arguments.api_key
-            return not key or self.headers.get("Authorization") == f"Bearer {key}"
-
-        def answer(self, status: int, body: dict[str, Any]) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def stream(self, message: dict[str, Any]) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.send_header("Connection", "close")
-            self.end_headers()
-            for chunk in (*chunks(message), "[DONE]"):
-                self.wfile.write(f"data: {chunk}\n\n".encode())
-            self.close_connection = True
-
-    return Handler
+def live_on(name: str, *, line_every_s: float = 0, deaf: bool = True) -> NoReturn:
+    """Be a process of this name that waits to be killed."""
+    Path("/proc/self/comm").write_text(name)
+    if deaf:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+    while True:
+        if line_every_s:
+            time.sleep(line_every_s)
+            log(f"{name} is still here")
+        else:
+            signal.pause()
 
 
-def loads(engine: Engine) -> dict[str, Any]:
-    rank = {
-        "dp_rank": 0,
-        "num_running_reqs": engine.running,
-        "num_waiting_reqs": 0,
-        "num_used_tokens": 0,
-        "max_total_num_tokens": 8192,
-        "token_usage": 0.0,
-        "gen_throughput": 0.0,
-        "cache_hit_rate": 0.0,
-    }
-    return {"version": "0.5.23", "loads": [rank]}
+def close_output() -> None:
+    """Close standard output and error; what is printed from now on goes nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
 
 
-def message_of(body: dict[str, Any], answers: str) -> dict[str, Any]:
-    """Return the assistant's message for a request."""
-    thought = None if answers == "no-thought" else THOUGHT
-    if not body.get("tools"):
-        return {"role": "assistant", "content": ANSWER, "reasoning_content": thought, "tool_calls": None}
-    if answers == "prose":
-        return {"role": "assistant", "content": CALL, "reasoning_content": thought, "tool_calls": None}
-    call = {
-        "id": "call_0",
-        "index": 0,
-        "type": "function",
-        "function": {"name": "get_weather", "arguments": '{"city": "Zurich"}'},
-    }
-    return {"role": "assistant", "content": "", "reasoning_content": thought, "tool_calls": [call]}
-
-
-USAGE = {
-    "prompt_tokens": 40,
-    "completion_tokens": 20,
-    "total_tokens": 60,
-    "prompt_tokens_details": {"cached_tokens": 16},
-}
-
-
-def finish_of(message: dict[str, Any]) -> str:
-    return "tool_calls" if message["tool_calls"] else "stop"
-
-
-def completion(message: dict[str, Any]) -> dict[str, Any]:
-    choice = {"index": 0, "message": message, "finish_reason": finish_of(message)}
-    return {"id": "0", "object": "chat.completion", "model": "tiny", "choices": [choice], "usage": USAGE}
-
-
-def chunks(message: dict[str, Any]) -> list[str]:
-    """Return a message as the events of a stream."""
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    if message["reasoning_content"]:
-        deltas.append({"reasoning_content": message["reasoning_content"]})
-    if message["content"]:
-        deltas.append({"content": message["content"]})
-    if message["tool_calls"]:
-        deltas.append({"tool_calls": message["tool_calls"]})
-    events = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-    events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish_of(message)}]})
-    events.append({"choices": [], "usage": USAGE})
-    return [json.dumps({"id": "0", "object": "chat.completion.chunk", "model": "tiny", **event}) for event in events]
-
-
-def parse(argv: list[str]) -> argparse.Namespace:
-    """Read the command line, and the keys from the configuration file that it names."""
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Read the flags; those of --config come first, so that the command line wins. Unknown ones are ignored."""
     parser = argparse.ArgumentParser(prog="sglang serve")
     ServerArgs.add_cli_args(parser)
-    arguments = parser.parse_args(argv)
-    if arguments.config:
-        for line in Path(arguments.config).read_text().splitlines():
-            name, _, value = line.partition(": ")
-            setattr(arguments, name.replace("-", "_"), json.loads(value))
-    arguments.served_model_name = arguments.served_model_name or arguments.model_path
+    given = list(words)
+    if "--config" in given:
+        place = given.index("--config")
+        given = [*config_words(Path(given[place + 1])), *given[:place], *given[place + 2 :]]
+    arguments, _ = parser.parse_known_args(given)
     return arguments
 
 
-def main(argv: list[str]) -> None:
-    faults = Faults(**json.loads(os.environ.get("FAKE_ENGINE", "{}")))
-    Engine(parse(argv), faults).run()
+def config_words(file: Path) -> list[str]:
+    """Return a configuration file as words of a command line; of YAML it knows ``key: "value"`` only."""
+    pairs = (line.split(": ", 1) for line in file.read_text().splitlines() if line.strip())
+    return [word for key, value in pairs for word in (f"--{key.replace('_', '-')}", str(json.loads(value)))]
 
 
-if __name__ == "__main__":
-    be_helper(*sys.argv[2:4])
+def main(words: Sequence[str]) -> int:
+    """Be the engine."""
+    arguments = parse(words)
+    board = Board.from_environment()
+    start = len(board.starts())
+    board.record({"pid": os.getpid(), "argv": sys.argv})
+    return Engine(arguments, board, start).run()

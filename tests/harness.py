@@ -6,13 +6,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import psutil
+from fake_control import FakeEngine
 
 SUPERVISE = (sys.executable, "-m", "entrypoint")
 POLL_S = 0.02
@@ -20,15 +23,33 @@ READY_S = 120
 """Seconds that SGLang may take to be ready on a busy machine; on an idle one it takes fifteen."""
 
 
-def wait_for(condition: Callable[[], Any], within_s: float, what: str) -> Any:
-    """Return the first true value of a condition, looked at until a time limit."""
+def wait_for(condition: Callable[[], Any], within_s: float, what: str | Callable[[], str]) -> Any:
+    """Return the first true value of a condition, looked at until a time limit.
+
+    Args:
+        condition: The condition.
+        within_s: The time limit.
+        what: What is waited for, in words, or a function that tells it when the time is over.
+    """
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         value = condition()
         if value:
             return value
         time.sleep(POLL_S)
-    raise AssertionError(f"not within {within_s} s: {what}")
+    raise AssertionError(f"not within {within_s} s: {what if isinstance(what, str) else what()}")
+
+
+def processes_with(entry: str) -> set[int]:
+    """Return the ids of the processes whose environment holds an entry; a zombie has none."""
+    found = set()
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            if entry.encode() in (directory / "environ").read_bytes().split(b"\0"):
+                found.add(int(directory.name))
+        except OSError:  # it ended while we looked
+            continue
+    return found
 
 
 def is_running(pid: int) -> bool:
@@ -49,6 +70,9 @@ class Supervised:
         directory: Where it runs; logs go below.
         engine_port: The engine's port.
         health_port: Its own.
+        engine: The stand-in engine, where it is one.
+        command: What starts it, before the arguments.
+        health_host: Where its health endpoints are.
     """
 
     arguments: Sequence[str]
@@ -56,14 +80,17 @@ class Supervised:
     directory: Path
     engine_port: int
     health_port: int
+    engine: FakeEngine | None = None
+    command: Sequence[str] = SUPERVISE
+    health_host: str = "127.0.0.1"
     process: subprocess.Popen[bytes] = field(init=False)
     started: bool = False
     seen: set[int] = field(default_factory=set)
 
-    def start(self) -> "Supervised":
+    def start(self) -> None:
         with (self.directory / "stdout").open("wb") as stdout, (self.directory / "stderr").open("wb") as stderr:
             self.process = subprocess.Popen(
-                [*SUPERVISE, *self.arguments],
+                [*self.command, *self.arguments],
                 env=dict(self.environment),
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
@@ -72,10 +99,10 @@ class Supervised:
                 start_new_session=True,
             )
         self.started = True
-        return self
 
-    def __enter__(self) -> "Supervised":
-        return self.start()
+    def __enter__(self) -> Self:
+        self.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.end()
@@ -95,8 +122,12 @@ class Supervised:
             below = psutil.Process(self.process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             below = []
-        self.seen |= {self.process.pid, *(process.pid for process in below)}
+        self.seen |= {self.process.pid, *(process.pid for process in below), *self._bearing_its_mark()}
         return self.seen
+
+    def _bearing_its_mark(self) -> set[int]:
+        """Return the processes with this run's board in their environment, wherever in the tree they have gone."""
+        return set() if self.engine is None else processes_with(self.engine.mark)
 
     def named(self, part: str) -> psutil.Process:
         """Return the process of this run whose command line or name holds a text."""
@@ -106,8 +137,22 @@ class Supervised:
                 return process
         raise AssertionError(f"no process of this run is called {part}")
 
-    def get(self, path: str) -> httpx.Response:
-        return httpx.get(f"http://127.0.0.1:{self.health_port}{path}", timeout=10, trust_env=False)
+    @property
+    def main(self) -> psutil.Process:
+        """The main process of the stand-in engine that was started last."""
+        assert self.engine is not None
+        return psutil.Process(self.engine.starts()[-1]["pid"])
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return self._request("GET", path, headers)
+
+    def post(self, path: str, **headers: str) -> httpx.Response:
+        return self._request("POST", path, headers)
+
+    def _request(self, method: str, path: str, headers: Mapping[str, str]) -> httpx.Response:
+        address = f"http://{self.health_host}:{self.health_port}{path}"
+        # Reading certificates, which plain HTTP has no use for, would take longer than all the rest.
+        return httpx.request(method, address, headers=headers, timeout=10, trust_env=False, verify=False)
 
     def status(self) -> dict[str, Any]:
         """Return /status; fails where nobody answers."""
@@ -128,18 +173,42 @@ class Supervised:
                 raise AssertionError(f"ended with {self.process.returncode} before {state}:\n{self.stderr()}")
             return self.state() == state
 
-        wait_for(reached, within_s, f"{state}; it is {self.state()}\n{self.stderr()}")
+        wait_for(reached, within_s, lambda: f"{state}; it is {self.state()}\n{self.stderr()}")
         self.tree()
+
+    def wait_generation(self, generation: int, within_s: float = 30) -> None:
+        """Return when the engine's start of a number, the first being 0, is ready."""
+        self.wait_state("ready", within_s)
+        wait_for(lambda: self.status()["generation"] == generation, within_s, f"start {generation} of the engine")
+        self.wait_state("ready", within_s)
 
     def ask(self, message: str, **more: Any) -> dict[str, Any]:
         """Send a chat completion to the engine."""
         body = {"model": "tiny", "messages": [{"role": "user", "content": message}], "temperature": 0, **more}
         response = httpx.post(
-            f"http://127.0.0.1:{self.engine_port}/v1/chat/completions", json=body, timeout=60, trust_env=False
+            f"http://127.0.0.1:{self.engine_port}/v1/chat/completions",
+            json=body,
+            timeout=60,
+            trust_env=False,
+            verify=False,
         )
         response.raise_for_status()
         answer: dict[str, Any] = response.json()
         return answer
+
+    def in_flight(self) -> int:
+        """Return how many requests the engine works on, by its own account."""
+        loads = httpx.get(f"http://127.0.0.1:{self.engine_port}/v1/loads", timeout=10, trust_env=False, verify=False)
+        running: int = loads.json()["loads"][0]["num_running_reqs"]
+        return running
+
+    @contextmanager
+    def asking(self) -> Iterator[Future[dict[str, Any]]]:
+        """Ask something, and yield the answer that is to come once the request is in flight."""
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(self.ask, "Hello")
+            wait_for(lambda: self.in_flight() == 1, 10, "a request in flight")
+            yield answer
 
     def signal(self, number: int) -> None:
         self.tree()
@@ -151,8 +220,12 @@ class Supervised:
         return self.process.wait(within_s)
 
     def assert_nothing_left(self, within_s: float = 5) -> None:
-        """Every process that was ever seen in this run is gone."""
-        wait_for(lambda: not [pid for pid in self.seen if is_running(pid)], within_s, "every process gone")
+        """Every process that was ever seen in this run, or bears its mark, is gone."""
+
+        def gone() -> bool:
+            return not [pid for pid in self.tree() if is_running(pid)]
+
+        wait_for(gone, within_s, "every process gone")
 
     # What it leaves
 

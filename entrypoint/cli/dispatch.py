@@ -4,19 +4,34 @@ import sys
 from importlib import import_module
 
 from entrypoint.cli.parse import Call
-from entrypoint.outcome import SuperviseError
+from entrypoint.cli.streams import complain, drop
+from entrypoint.outcome import ExitCode, SuperviseError
+from entrypoint.readable import shortened
 
 
 def dispatch(call: Call) -> int:
     """Perform a command; return its exit code."""
     try:
-        return _perform(call)
+        code = _perform(call)
+        sys.stdout.flush()
     except SuperviseError as error:
-        sys.stderr.write(f"supervise: {error.message}\n{error.remedy}\n")
+        complain(shortened(f"supervise: {error.message}\n{error.remedy}\n"))
         return int(error.code)
-    except BrokenPipeError:  # the reader of our output has seen enough
-        sys.stderr.close()
+    except OSError as error:
+        is_run = call.command == "run" and not call.options.dry_run
+        if is_run or error.filename is not None:
+            raise  # a file or pipe of the work itself: a fault, which must not look like a good end
+        return _output_lost(error)
+    return code
+
+
+def _output_lost(error: OSError) -> int:
+    """Return the exit code where our output cannot be written; a reader who has seen enough is left in peace."""
+    drop(sys.stdout)
+    if isinstance(error, BrokenPipeError):
         return 0
+    complain(f"supervise: The output cannot be written: {error.strerror}.\nFree space there, or send it elsewhere.\n")
+    return int(ExitCode.DIRECTORY_UNUSABLE)
 
 
 PLACES = {

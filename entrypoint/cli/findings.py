@@ -2,20 +2,22 @@
 
 import io
 import shutil
-import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from entrypoint.findings import Finding, Severity
+from entrypoint.readable import shortened
 
 _STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
-def table(findings: Sequence[Finding]) -> str:
-    """Return findings as a table, coloured on a terminal; nothing when there are none."""
+def table(findings: Sequence[Finding], stream: TextIO) -> str:
+    """Return findings as a table, coloured where the stream is a terminal; nothing when there are none."""
     if not findings:
         return ""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     rows = Table(show_edge=False, pad_edge=False, header_style="bold")
     rows.add_column("severity")
@@ -23,12 +25,15 @@ def table(findings: Sequence[Finding]) -> str:
     rows.add_column("finding and remedy", overflow="fold")
     for finding in findings:
         rows.add_row(
-            finding.severity.value, finding.rule, f"{finding.message}\n{finding.remedy}", style=_STYLE[finding.severity]
+            finding.severity.value,
+            finding.rule,
+            Text(shortened(f"{finding.message}\n{finding.remedy}")),  # as it is: [engine.args] is no markup
+            style=_STYLE[finding.severity],
         )
     text = io.StringIO()
     width = shutil.get_terminal_size((120, 24)).columns
     Console(
-        file=text, width=width, force_terminal=sys.stderr.isatty(), color_system="auto" if sys.stderr.isatty() else None
+        file=text, width=width, force_terminal=stream.isatty(), color_system="auto" if stream.isatty() else None
     ).print(rows)
     return text.getvalue()
 

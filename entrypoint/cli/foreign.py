@@ -6,11 +6,10 @@ so that tasks can join its namespaces. Whatever it is, it must run, also where o
 
 import difflib
 import os
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from entrypoint.cli.parse import COMMANDS, Call
+from entrypoint.cli.streams import complain
 from entrypoint.outcome import ExitCode, SuperviseError
 
 HOME = "HOME"
@@ -33,15 +32,16 @@ def perform(call: Call) -> int:
 def engine_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment with the engine's cache and network variables set, where the settings allow it."""
     from entrypoint.cli.prepare import prepare_resolved
+    from entrypoint.node.facts import working_directory
     from entrypoint.settings.layers import load
 
     try:
         resolved = load(
-            profile=None, config_files=(), overrides=(), extra_arguments=(), environ=environ, cwd=Path.cwd()
+            profile=None, config_files=(), overrides=(), extra_arguments=(), environ=environ, cwd=working_directory()
         )
         plan = prepare_resolved(resolved, environ).plan
     except SuperviseError as error:
-        sys.stderr.write(f"supervise: the command runs without the engine's environment: {error.message}\n")
+        complain(f"supervise: the command runs without the engine's environment: {error.message}\n")
         return dict(environ)
     result = dict(environ)
     for variable in plan.environment:

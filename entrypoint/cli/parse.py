@@ -6,12 +6,14 @@ an option is a foreign command: the image's entry point is given a shell or a pr
 
 import argparse
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 
 from entrypoint import __version__
+from entrypoint.cli.streams import complain
+from entrypoint.readable import shortened
 
 PROGRAM = "supervise"
 USAGE_ERROR = 64
@@ -28,20 +30,40 @@ COMMANDS = {
     "profiles": "list and show the packaged profiles",
 }
 
-EPILOG = """\
+WITH_SETTINGS = frozenset({"run", "check"})
+
+_SETTINGS_HELP = """\
 settings:
   --SECTION.KEY VALUE   any setting, for example --engine.port 31000; "" omits an engine flag
   -- FLAGS              everything after a bare -- goes to the engine as it is
+"""
+_COMMANDS_HELP = "\n".join(f"  {name:<10} {sentence}" for name, sentence in COMMANDS.items())
 
-commands:
-{commands}
+USAGES = {
+    "run": f"{PROGRAM} [COMMAND] [OPTIONS] [--SECTION.KEY VALUE]... [-- FLAGS]",
+    "check": f"{PROGRAM} check [OPTIONS] [--SECTION.KEY VALUE]... [-- FLAGS]",
+}
+"""What the parser cannot say by itself, since it does not see the settings."""
+
+EPILOGS = {
+    "run": f"""\
+{_SETTINGS_HELP}
+commands (each has its own --help):
+{_COMMANDS_HELP}
 
 any other first word is run as a command with the engine's cache and network environment set.
 
 exit codes:
   0 stopped as asked   64 usage   69 node unfit   70 engine failed   71 out of memory   73 directory unusable
   75 hang or lost peer, a requeue may help   76 self-check failed   77 not permitted   78 configuration
-"""
+""",
+    "check": f"""\
+{_SETTINGS_HELP}
+exit code: 0, or the one with which a run would be refused, such as 69, 73 or 78
+""",
+    "verify": "exit code: 0 proven, 76 something does not work\n",
+    "wait": "exit code: 0 ready, 75 not ready in time, else the one that the run has ended with\n",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +89,11 @@ class _Parser(argparse.ArgumentParser):
     """Ends with 64 on a usage error, and says what to do about it."""
 
     def error(self, message: str) -> "None":  # type: ignore[override]  # raises like the original, with another code
-        self.exit(USAGE_ERROR, f"{self.prog}: {message}\nTry: {self.prog} --help\n")
+        self.exit(USAGE_ERROR, shortened(f"{self.prog}: {message}\nTry: {self.prog} --help\n"))
+
+    def options(self) -> list[str]:
+        """Return every option that it knows."""
+        return [option for action in self._actions for option in action.option_strings]
 
 
 def parse(argv: Sequence[str]) -> Call | None:
@@ -80,16 +106,52 @@ def parse(argv: Sequence[str]) -> Call | None:
         SystemExit: ``--help``, ``--version``, or a usage error.
     """
     words = _without_own_name(argv)
-    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+    if words and words[0] and not words[0].startswith("-") and words[0] not in COMMANDS:
         return Call("foreign", foreign=tuple(words))
     words, extra = _split_extra(words)
     words, overrides = _split_overrides(words)
     command = words.pop(0) if words and words[0] in COMMANDS else "run"
-    options = _parser(command).parse_args(words)
-    if extra and command not in {"run", "check"}:
-        sys.stderr.write(f"{PROGRAM} {command}: engine flags after -- belong to run and check\n")
+    parser = _parser(command)
+    options, strange = parser.parse_known_args(words)
+    if strange:
+        parser.error(_strange(command, strange[0], parser.options()))
+    misplaced = _misplaced(command, overrides, extra)
+    if misplaced:
+        complain(f"{PROGRAM} {command}: {misplaced}\nTry: {PROGRAM} {command} --help\n")
         return None
     return Call(command, options, tuple(overrides), tuple(extra))
+
+
+def _strange(command: str, word: str, options: Sequence[str]) -> str:
+    """Say what a word is that belongs nowhere, and what was probably meant."""
+    if not word.startswith("-"):
+        return f"{word or repr(word)} is one word too many"
+    name = word.partition("=")[0]
+    settings = _settings_like(name) if command in WITH_SETTINGS else []
+    if settings:
+        return f"there is no option {name}; a setting is named with its section: {' or '.join(settings)}"
+    similar = get_close_matches(name, options, n=1, cutoff=0.7)
+    if similar:
+        return f"there is no option {name}; did you mean {similar[0]}?"
+    hint = "; a setting is written --SECTION.KEY, and flags of the engine go after a bare --"
+    return f"there is no option {name}{hint if command in WITH_SETTINGS else ''}"
+
+
+def _settings_like(option: str) -> list[str]:
+    """Return the settings that an option without a section may mean, as options."""
+    from entrypoint.settings import catalogue  # only here: it takes time
+
+    found = catalogue.nearest((option.lstrip("-").replace("-", "_"),))
+    return [f"--{'.'.join(path)}" for path in found if len(path) > 1]
+
+
+def _misplaced(command: str, overrides: list[tuple[str, str]], extra: list[str]) -> str | None:
+    """Return what a command would silently do nothing with."""
+    if command in WITH_SETTINGS:
+        return None
+    if overrides:
+        return f"settings such as --{overrides[0][0]} belong to run and check"
+    return "engine flags after -- belong to run and check" if extra else None
 
 
 def _without_own_name(argv: Sequence[str]) -> list[str]:
@@ -126,12 +188,12 @@ def _split_overrides(words: list[str]) -> tuple[list[str], list[tuple[str, str]]
     return rest, overrides
 
 
-def _parser(command: str) -> argparse.ArgumentParser:
-    text = "\n".join(f"  {name:<10} {sentence}" for name, sentence in COMMANDS.items())
+def _parser(command: str) -> _Parser:
     parser = _Parser(
         prog=PROGRAM if command == "run" else f"{PROGRAM} {command}",
         description=COMMANDS[command].capitalize() + ".",
-        epilog=EPILOG.format(commands=text) if command == "run" else None,
+        usage=USAGES.get(command),
+        epilog=EPILOGS.get(command),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -169,8 +231,16 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--api-key-file", metavar="FILE", type=Path, help="file with the key; by default OPENAI_API_KEY is used"
     )
-    parser.add_argument("--max-tokens", metavar="N", type=int, default=2048, help="answer budget of each request")
-    parser.add_argument("--timeout", metavar="S", type=float, default=900.0, help="seconds for the whole check")
+    parser.add_argument(
+        "--max-tokens",
+        metavar="N",
+        type=int,
+        default=2048,
+        help="answer budget of each request, by default %(default)s",
+    )
+    parser.add_argument(
+        "--timeout", metavar="S", type=float, default=900.0, help="seconds for the whole check, by default %(default)g"
+    )
     parser.add_argument("--no-tools", action="store_true", help="the model has no tool calls")
     parser.add_argument("--no-reasoning", action="store_true", help="the model does not think")
     _add_format(parser)
@@ -178,18 +248,27 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 
 def _add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("where", metavar="WHERE", help="URL of the health endpoints, or a run directory")
-    parser.add_argument("--token-file", metavar="FILE", type=Path, help="the run's token; found in a run directory")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=Path,
+        help="file with the run's token; by default SUPERVISE_TOKEN, else the one in the run directory",
+    )
     _add_format(parser)
 
 
 def _add_wait(parser: argparse.ArgumentParser) -> None:
     _add_where(parser)
-    parser.add_argument("--timeout", metavar="S", type=float, default=None, help="give up after so many seconds")
+    parser.add_argument(
+        "--timeout", metavar="S", type=float, default=None, help="give up after so many seconds; by default never"
+    )
     parser.add_argument("--export", action="store_true", help="print OPENAI_BASE_URL and OPENAI_API_KEY for eval")
 
 
 def _add_profiles(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list")
+    parser.add_argument(
+        "action", nargs="?", choices=("list", "show"), default="list", help="list all (the default) or show one"
+    )
     parser.add_argument("name", nargs="?", metavar="NAME", help="profile to show")
     _add_format(parser)
 

@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import pairwise
 
 from entrypoint.cli.parse import Call
 from entrypoint.engine.flag_store import FlagStore
@@ -20,6 +20,8 @@ from entrypoint.settings.redaction import Masker
 from entrypoint.settings.secrets import Secrets, read_secrets
 
 _SECRET_NAME = re.compile(r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+_SECRET_FLAG = re.compile(r"--(?:ad|ap|[\w-]*password)[\w-]*")
+"""The engine's flags with secrets: ``--api-key``, ``--admin-api-key``, however cut short, and passwords (0.5.23)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def prepare(call: Call, environ: Mapping[str, str] = os.environ) -> Prepared:
         overrides=call.overrides,
         extra_arguments=call.extra,
         environ=environ,
-        cwd=Path.cwd(),
+        cwd=facts.working_directory(),
     )
     return prepare_resolved(resolved, environ)
 
@@ -68,10 +70,24 @@ def prepare_resolved(resolved: ResolvedSettings, environ: Mapping[str, str]) -> 
     settings = resolved.settings
     node = facts.read(environ)
     secrets = read_secrets(settings, environ)
-    named = [value for name, value in settings.engine.env.items() if _SECRET_NAME.search(name)]
-    store = FlagStore(directory=shared_root(settings.caches, home=node.home, environ=node.environ) / "flags")
+    store = FlagStore(directory=shared_root(settings.caches, node) / "flags")
     plan = make_plan(resolved, node, _engine(resolved, environ, store), secrets, run_name=run_name(node))
-    return Prepared(plan, secrets, Masker([*secrets.values(), *named]), store)
+    masker = Masker([*secrets.values(), *_secrets_in_environment(plan), *_secrets_in_arguments(plan)])
+    return Prepared(plan, secrets, masker, store)
+
+
+def _secrets_in_environment(plan: Plan) -> list[str]:
+    """Return what the engine's variables hold that are secrets by their names, and what they held before."""
+    variables = [variable for variable in plan.environment if _SECRET_NAME.search(variable.name)]
+    values = [value for variable in variables for value in (variable.value, variable.previous)]
+    return [value for value in values if value]
+
+
+def _secrets_in_arguments(plan: Plan) -> list[str]:
+    """Return the secrets that stand in the command line, where they should not: a refusal must not repeat them."""
+    attached = [word.partition("=") for word in plan.argv]
+    apart = [(flag, "", value) for flag, value in pairwise(plan.argv) if not value.startswith("--")]
+    return [value for flag, _, value in (*attached, *apart) if _SECRET_FLAG.fullmatch(flag)]
 
 
 def _engine(resolved: ResolvedSettings, environ: Mapping[str, str], store: FlagStore) -> EngineFacts:

@@ -8,6 +8,7 @@ from types import FrameType
 from entrypoint.cli.findings import refusal, table
 from entrypoint.cli.parse import Call
 from entrypoint.cli.prepare import Prepared, prepare
+from entrypoint.cli.streams import complain
 from entrypoint.findings import errors
 from entrypoint.plan import render
 
@@ -21,7 +22,7 @@ def perform(call: Call) -> int:
     _name_files(prepared)
     refusing = errors(prepared.plan.findings)
     if refusing:
-        sys.stderr.write(table(prepared.plan.findings) + refusal(refusing))
+        complain(table(prepared.plan.findings, sys.stderr) + refusal(refusing))
         return int(refusing[0].code)
     return _supervise(prepared, early)
 
@@ -50,7 +51,7 @@ def dry_run(call: Call) -> int:
         sys.stdout.write(json.dumps(render.data(plan, prepared.masker), indent=2, default=str) + "\n")
     else:
         _name_files(prepared)
-        sys.stderr.write(table(plan.findings))
+        complain(table(plan.findings, sys.stderr))
         sys.stdout.write(render.shell(plan, prepared.masker))
     refusing = errors(plan.findings)
     return int(refusing[0].code) if refusing else 0
@@ -58,7 +59,7 @@ def dry_run(call: Call) -> int:
 
 def _name_files(prepared: Prepared) -> None:
     for path in prepared.plan.resolved.files:
-        sys.stderr.write(f"supervise: settings from {path}\n")
+        complain(f"supervise: settings from {path}\n")
 
 
 class EarlySignals:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from entrypoint.cli.parse import Call
-from entrypoint.cli.where import ask, find
+from entrypoint.cli.where import find, status_of
 
 
 def perform(call: Call) -> int:
     """Print the whole picture of a run; return 0."""
     run = find(call.options.where, call.options.token_file)
-    status = ask(run, "GET", "/status").json()
+    status = status_of(run)
     if call.options.format == "json":
         sys.stdout.write(json.dumps(status, indent=2) + "\n")
     else:

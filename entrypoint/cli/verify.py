@@ -5,11 +5,13 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
+from typing import Any
 
 import httpx
 
 from entrypoint.cli.parse import Call
-from entrypoint.cli.where import Run, ask
+from entrypoint.cli.where import TOKEN_VARIABLE, Run, ask, status_of
 from entrypoint.outcome import ExitCode, SuperviseError
 from entrypoint.prove.transcript import CheckResult
 from entrypoint.prove.verify import verify
@@ -60,39 +62,47 @@ def _api_key(call: Call) -> str | None:
 
 def _held_run(url: str) -> Run | None:
     """Return the run whose health endpoints a URL names, if it names any: our own answer carries a state."""
-    run = Run(url.rstrip("/"), os.environ.get("SUPERVISE_TOKEN"), None)
+    stranger = Run(url.rstrip("/"), None, None)  # who gets the token is known only after it has answered
     try:
-        with run.client() as client:
+        with stranger.client() as client:
             answer = client.get("/readyz").json()
-    except (httpx.HTTPError, ValueError):
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         return None
-    return run if isinstance(answer, dict) and "state" in answer else None
+    ours = isinstance(answer, dict) and answer.keys() >= {"state", "ready", "reasons"}
+    return replace(stranger, token=os.environ.get(TOKEN_VARIABLE)) if ours else None
 
 
 def _prove_again(run: Run, call: Call) -> int:
     """Have a held run prove itself again, and tell what came of it."""
-    asked_at = time.time()
-    answer = ask(run, "POST", "/prove")
-    if answer.status_code == httpx.codes.CONFLICT:
-        check = ask(run, "GET", "/status").json()["self_check"]
-        if check is None:
-            raise SuperviseError(
-                f"{run.url} has not proven anything yet; it is {answer.json()['state']}.",
-                remedy="Wait until it is ready, or name the engine's own URL.",
-                code=ExitCode.SELF_CHECK_FAILED,
-            )
+    before = status_of(run)["self_check"]
+    if ask(run, "POST", "/prove").status_code == httpx.codes.ACCEPTED:
+        check = _wait_for_check(run, before, call.options.timeout)
     else:
-        check = _wait_for_check(run, asked_at, call.options.timeout)
+        check = _last_check(run)
     sys.stdout.write(json.dumps(check, indent=2) + "\n")
     return 0 if check["passed"] else int(ExitCode.SELF_CHECK_FAILED)
 
 
-def _wait_for_check(run: Run, asked_at: float, timeout_s: float) -> dict[str, object]:
-    while time.time() < asked_at + timeout_s:
-        check = ask(run, "GET", "/status").json()["self_check"]
-        if check is not None and check["unix_s"] >= asked_at:
-            found: dict[str, object] = check
-            return found
+def _last_check(run: Run) -> dict[str, Any]:
+    """Return the last self-check of a run that has nothing to prove now."""
+    status = status_of(run)
+    if status["self_check"] is None:
+        raise SuperviseError(
+            f"{run.url} has not proven anything yet; it is {status['state']}.",
+            remedy="Wait until it is ready, or name the engine's own URL.",
+            code=ExitCode.SELF_CHECK_FAILED,
+        )
+    check: dict[str, Any] = status["self_check"]
+    return check
+
+
+def _wait_for_check(run: Run, before: dict[str, Any] | None, timeout_s: float) -> dict[str, Any]:
+    """Return the first self-check that is another one than before."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        check: dict[str, Any] | None = status_of(run)["self_check"]
+        if check is not None and check != before:
+            return check
         time.sleep(LOOK_S)
     raise SuperviseError(
         f"{run.url} did not finish its self-check within {timeout_s:g} s.",

@@ -1,19 +1,23 @@
 """``supervise wait``: block until a server is ready, and print where it is."""
 
 import json
+import os
 import shlex
 import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 
 from entrypoint.cli.parse import Call
-from entrypoint.cli.where import Run, ask, find
+from entrypoint.cli.streams import complain
+from entrypoint.cli.where import Run, find, status_of
 from entrypoint.outcome import ExitCode, SuperviseError
 
 LOOK_S = 1.0
+FILLED_S = 10.0
+"""Seconds after which a directory that is there holds its plan, also on a network file system."""
 GONE_S = 60.0
 """Seconds without any answer, after there was one, until a run is called gone."""
 
@@ -25,8 +29,7 @@ def perform(call: Call) -> int:
     _wait_until_ready(run, deadline)
     endpoint = _endpoint(run)
     if call.options.export:
-        sys.stdout.write(f"export OPENAI_BASE_URL={shlex.quote(endpoint['url'])}\n")
-        sys.stdout.write(f"export OPENAI_API_KEY={shlex.quote(endpoint['api_key'] or 'none')}\n")
+        sys.stdout.write("\n".join(_exports(endpoint, key_known=run.directory is not None)) + "\n")
     elif call.options.format == "json":
         sys.stdout.write(json.dumps(endpoint) + "\n")
     else:
@@ -34,15 +37,35 @@ def perform(call: Call) -> int:
     return 0
 
 
+def _exports(endpoint: dict[str, Any], *, key_known: bool) -> Iterator[str]:
+    """Yield lines for a shell; a key that is there already is the caller's where we do not know any."""
+    yield f"export OPENAI_BASE_URL={shlex.quote(endpoint['url'])}"
+    yield f"export OPENAI_API_KEY={shlex.quote(endpoint['api_key'] or NO_KEY) if key_known else UNKNOWN_KEY}"
+
+
+NO_KEY = "none"
+"""Clients insist on a key, and a server without one ignores it."""
+UNKNOWN_KEY = f'"${{OPENAI_API_KEY:-{NO_KEY}}}"'
+
+
 def _appear(call: Call, deadline: float | None) -> Run:
-    """Return the run, waiting for a directory that is not there yet."""
+    """Return the run, waiting for a directory that is not there yet, and a moment for what should lie in it."""
     where = call.options.where
+    found_at: float | None = None
+    told = False
     while True:
         try:
             return find(where, call.options.token_file)
         except SuperviseError:
-            if "://" in where or Path(where).exists():
+            if "://" in where:
                 raise
+            if os.path.exists(where):  # noqa: PTH110  # unlike Path.exists it takes any name
+                found_at = found_at or time.monotonic()
+                if time.monotonic() - found_at >= FILLED_S:
+                    raise
+            elif not told:
+                complain(f"supervise: waiting for {where} to appear\n")
+                told = True
         _pause(deadline, f"{where} has not appeared")
 
 
@@ -50,6 +73,7 @@ def _wait_until_ready(run: Run, deadline: float | None) -> None:
     seen_at: float | None = None
     state = "not answering"
     while True:
+        _raise_if_ended(run)
         try:
             with run.client() as client:
                 response = client.get("/readyz")
@@ -65,7 +89,6 @@ def _wait_until_ready(run: Run, deadline: float | None) -> None:
                 return
             seen_at = time.monotonic()
             state = _state(response, state)
-        _raise_if_ended(run)
         _pause(deadline, f"{run.url} is not ready: {state}")
 
 
@@ -76,7 +99,7 @@ def _state(response: httpx.Response, before: str) -> str:
     except (ValueError, KeyError, TypeError):
         return f"answering {response.status_code}"
     if state != before:
-        sys.stderr.write(f"supervise: {state}\n")
+        complain(f"supervise: {state}\n")
     return state
 
 
@@ -87,14 +110,16 @@ def _raise_if_ended(run: Run) -> None:
     reports = sorted(run.directory.glob("report-*.json"))
     if not reports:
         return
+    page = reports[0].with_suffix(".md")
     try:
         report = json.loads(reports[0].read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return
+        summary, remedy, code = report["summary"], report["remedy"], ExitCode(report["code"])
+    except (OSError, ValueError, KeyError, TypeError):
+        summary, remedy, code = f"its report {reports[0]} cannot be read.", "", ExitCode.ENGINE_FAILED
     raise SuperviseError(
-        f"The run is over: {report['summary']}",
-        remedy=report["remedy"] or f"See {reports[0].with_suffix('.md')}.",
-        code=ExitCode(report["code"]) if report["code"] else ExitCode.ENGINE_FAILED,
+        f"The run is over: {summary}",
+        remedy=remedy or f"See {page}.",
+        code=code or ExitCode.ENGINE_FAILED,  # one that was stopped as asked is not ready either
     )
 
 
@@ -113,6 +138,12 @@ def _endpoint(run: Run) -> dict[str, Any]:
     if run.directory is not None:
         try:
             endpoint: dict[str, Any] = json.loads((run.directory / "endpoint.json").read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise SuperviseError(
+                f"{run.url} is ready, but {run.directory} holds no endpoint.json.",
+                remedy="Ask again: it has just begun to drain, or the file system is late.",
+                code=ExitCode.RETRY_ELSEWHERE,
+            ) from error
         except OSError as error:
             raise SuperviseError(
                 f"The run is ready, but its endpoint file cannot be read: {error.strerror}.",
@@ -120,5 +151,5 @@ def _endpoint(run: Run) -> dict[str, Any]:
                 code=ExitCode.NOT_PERMITTED,
             ) from error
         return endpoint
-    status = ask(run, "GET", "/status").json()
+    status = status_of(run)
     return {"url": status["url"], "model": status["model"], "health_url": run.url, "api_key": None}

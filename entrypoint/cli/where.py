@@ -11,6 +11,9 @@ import httpx
 from entrypoint.outcome import ExitCode, SuperviseError
 
 CONNECT_S = 3.0
+TOKEN_VARIABLE = "SUPERVISE_TOKEN"  # noqa: S105  # the name of a variable
+STATUS_KEYS = frozenset({"state", "ready", "reasons", "phases", "self_check", "verdict"})
+"""What only a run of ours has together in its status."""
 READ_S = 10.0
 
 
@@ -41,9 +44,9 @@ def find(where: str, token_file: Path | None) -> Run:
     Raises:
         SuperviseError: It names none.
     """
-    token = _token(token_file) if token_file else os.environ.get("SUPERVISE_TOKEN")
+    token = _token(token_file) if token_file else os.environ.get(TOKEN_VARIABLE)
     if "://" in where:
-        return Run(where.rstrip("/"), token, None)
+        return Run(_base_url(where), token, None)
     directory = Path(where)
     try:
         plan: dict[str, Any] = json.loads((directory / "plan.json").read_text(encoding="utf-8"))
@@ -51,13 +54,38 @@ def find(where: str, token_file: Path | None) -> Run:
         address = f"http://{health_host(plan)}:{health['port']}"
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SuperviseError(
-            f"{where} is neither a URL nor the directory of a run: {error}.",
+            f"{where} is neither a URL nor the directory of a run: {_why_none(directory, error)}.",
             remedy="Give http://HOST:PORT of the health endpoints, or a directory below logs.dir that holds plan.json.",
             code=ExitCode.USAGE,
         ) from error
     if token is None and (directory / "token").exists():
         token = _token(directory / "token")
     return Run(address, token, directory)
+
+
+def _why_none(directory: Path, error: Exception) -> str:
+    """Say why a directory cannot be read as a run's."""
+    if isinstance(error, FileNotFoundError):
+        return "it holds no plan.json" if directory.is_dir() else "there is nothing of this name"
+    if isinstance(error, NotADirectoryError):
+        return "it is a file"
+    if isinstance(error, OSError):
+        return f"its plan.json cannot be read ({error.strerror})"
+    return "its plan.json was not written by supervise"
+
+
+def _base_url(where: str) -> str:
+    try:
+        url = httpx.URL(where)
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise SuperviseError(
+            f"{where} is not the URL of a run's health endpoints.",
+            remedy="Give it as http://HOST:PORT.",
+            code=ExitCode.USAGE,
+        )
+    return where.rstrip("/")
 
 
 def health_host(plan: dict[str, Any]) -> str:
@@ -92,12 +120,38 @@ def ask(run: Run, method: str, path: str) -> httpx.Response:
     return response
 
 
+def status_of(run: Run) -> dict[str, Any]:
+    """Return the whole picture of a run.
+
+    Raises:
+        SuperviseError: It cannot be reached, wants a token, or is no run of ours.
+    """
+    response = ask(run, "GET", "/status")
+    try:
+        status = response.json()
+    except ValueError:
+        status = None
+    if response.status_code != httpx.codes.OK or not isinstance(status, dict) or not status.keys() >= STATUS_KEYS:
+        raise no_run(run, response)
+    return status
+
+
+def no_run(run: Run, response: httpx.Response) -> SuperviseError:
+    """Return the error for somebody who does not answer as a run does."""
+    return SuperviseError(
+        f"{response.url} answers {response.status_code}, and not as the health endpoints of supervise do.",
+        remedy=f"Is {run.url} the engine's own address? The health endpoints have a port of their own, health.port.",
+        code=ExitCode.USAGE,
+    )
+
+
 def _token(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it holds no text"
         raise SuperviseError(
-            f"The token file {path} cannot be read: {error.strerror}.",
+            f"The token file {path} cannot be read: {reason}.",
             remedy="It lies in the run directory and belongs to whoever started the run.",
             code=ExitCode.NOT_PERMITTED,
         ) from error

@@ -261,8 +261,9 @@ def _current_spellings(table: FlagTable) -> tuple[str, ...]:
 
 def _nearest(word: str, candidates: Iterable[str]) -> str | None:
     """Return the candidate most similar to a word, if any is similar at all."""
-    close = get_close_matches(word, list(candidates), n=1)
-    return close[0] if close else None
+    named = {candidate.lstrip("-"): candidate for candidate in candidates}  # the dashes make all flags similar
+    close = get_close_matches(word.lstrip("-"), named, n=1)
+    return named[close[0]] if close else None
 
 
 def _listed(words: Sequence[str]) -> str:

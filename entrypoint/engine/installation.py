@@ -88,7 +88,7 @@ def _prefixes(python: Path) -> Iterator[Path]:
         if prefix == Path("/usr"):
             yield prefix / "local"  # Debian: pip of the system's Python installs there
         yield prefix
-        if _is_closed_environment(prefix) or not step.is_symlink():
+        if _is_closed_environment(prefix) or not os.path.islink(step):  # noqa: PTH114  # takes any name
             return
         step = step.parent / step.readlink()
 

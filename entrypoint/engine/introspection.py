@@ -4,6 +4,7 @@ The parts are apart so that a caller with its own way of starting processes can 
 what it printed, and the errors. ``introspect`` puts them together for a worker thread.
 """
 
+import errno
 import json
 import subprocess
 from collections.abc import Mapping
@@ -91,6 +92,8 @@ def not_started(python: Path, error: OSError) -> SuperviseError:
         reason = "is a directory" if python.is_dir() else "may not be executed by this user"
     else:
         reason = f"cannot be started ({error.strerror or error})"
+    if error.errno == errno.ENOEXEC:
+        reason = "is no program that this machine can start: a text without an interpreter, or of another architecture"
     return _error(f"The engine's Python {python} {reason}.")
 
 
@@ -98,7 +101,9 @@ def timed_out(python: Path, timeout_s: float) -> SuperviseError:
     """Return the error for an interpreter that did not answer in time."""
     return _error(
         f"{python} did not tell the engine's flags within {timeout_s:g} s.",
-        remedy="Importing sglang hangs or its file system is slow: try the import by hand on this node.",
+        remedy="Importing sglang hangs or its file system is slow: try the import by hand on this node. If it is only "
+        "slow, raise deadlines.check_s.",
+        code=ExitCode.RETRY_ELSEWHERE,
     )
 
 
@@ -110,7 +115,7 @@ def _reported(stdout: bytes, stderr: bytes, python: Path) -> SuperviseError:
     except (ValueError, KeyError, TypeError):
         return _crashed(stderr, _SCRIPT_FAILED, python)
     what = "cannot import sglang" if kind == "import" else "imports sglang, but cannot build its argument parser"
-    return _error(f"{python} {what}: {reason}")
+    return _error(f"{python} {what}: {reason.rstrip('.')}.")
 
 
 def _crashed(stderr: bytes, returncode: int, python: Path) -> SuperviseError:
@@ -134,6 +139,6 @@ def _last_line(output: bytes) -> str:
     return lines[-1][:_LINE_CHARACTERS].rstrip(".") if lines else ""
 
 
-def _error(message: str, *, remedy: str = _REMEDY) -> SuperviseError:
-    """Return an error of the configuration: which engine is used is a setting."""
-    return SuperviseError(message, remedy=remedy, code=ExitCode.CONFIGURATION)
+def _error(message: str, *, remedy: str = _REMEDY, code: ExitCode = ExitCode.CONFIGURATION) -> SuperviseError:
+    """Return an error, by default one of the configuration: which engine is used is a setting."""
+    return SuperviseError(message, remedy=remedy, code=code)

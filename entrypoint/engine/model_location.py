@@ -16,6 +16,8 @@ from entrypoint.findings import Finding, Severity
 _SETTING: Final = "model.path"
 _HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 """What the hub accepts as a repository's name: an owner and a name, or one of the old names without an owner."""
+_HUB_ID_CHARACTERS: Final = 96
+"""The longest name that huggingface_hub accepts (``validate_repo_id``)."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
 
@@ -75,7 +77,7 @@ def locate(model: str, *, hub: Path, revision: str | None = None) -> ModelLocati
         return ModelLocation(model, local, path if local is ModelSource.DIRECTORY else None)
     if "://" in model:
         return ModelLocation(model, ModelSource.FOREIGN)
-    if not _HUB_ID.fullmatch(model):
+    if len(model) > _HUB_ID_CHARACTERS or not _HUB_ID.fullmatch(model):
         return ModelLocation(model, ModelSource.MISSING)
     snapshot = _snapshot(hub / f"models--{model.replace('/', '--')}", revision or "main")
     if snapshot is None:
@@ -142,7 +144,7 @@ def _snapshot(repository: Path, revision: str) -> Path | None:
 def _missing(model: str) -> Finding:
     """Describe a directory that is not there, by what is there instead."""
     path = expanded(model)
-    existing = next(parent for parent in path.absolute().parents if parent.is_dir())
+    existing = next(parent for parent in path.absolute().parents if os.path.isdir(parent))  # noqa: PTH112  # takes any name
     wanted = path.absolute().relative_to(existing).parts[0]
     nearest = get_close_matches(wanted, _directories(existing), n=1)
     if nearest:

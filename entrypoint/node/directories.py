@@ -16,7 +16,7 @@ _PROBE: Final = b"supervise\n" * 512
 
 _REASONS: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
     {
-        errno.EROFS: ("it lies on a read-only file system", "Choose a directory on a writable one"),
+        errno.EROFS: ("it lies on a read-only file system", "Choose a directory on a writable file system"),
         errno.ENOSPC: ("its file system is full", "Free space there, or choose another directory"),
         errno.EDQUOT: ("the quota there is used up", "Delete files there, or choose another directory"),
         errno.ENAMETOOLONG: ("its name is too long", "Choose a shorter path"),
@@ -41,16 +41,21 @@ def writable_finding(path: Path, purpose: str, setting: str) -> Finding | None:
         path.mkdir(parents=True, exist_ok=True)
         _write_and_remove(path / f".supervise-probe-{secrets.token_hex(8)}")
     except OSError as error:
-        reason, remedy = _explain(path, error)
-        return Finding(
-            "directory-unusable",
-            Severity.ERROR,
-            f"The directory {path} for {purpose} cannot be written: {reason}.",
-            f"{remedy} with {setting}.",
-            setting,
-            ExitCode.DIRECTORY_UNUSABLE,
-        )
+        return unwritable(path, purpose, setting, error)
     return None
+
+
+def unwritable(path: Path, purpose: str, setting: str, error: OSError) -> Finding:
+    """Return the finding for a directory in which writing failed; the arguments are those of ``writable_finding``."""
+    reason, remedy = _explain(path, error)
+    return Finding(
+        "directory-unusable",
+        Severity.ERROR,
+        f"The directory {path} for {purpose} cannot be written: {reason}.",
+        f"{remedy} with {setting}.",
+        setting,
+        ExitCode.DIRECTORY_UNUSABLE,
+    )
 
 
 def _write_and_remove(probe: Path) -> None:

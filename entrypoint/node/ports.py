@@ -11,6 +11,7 @@ from entrypoint.findings import Finding, Severity
 from entrypoint.outcome import ExitCode
 
 _COMMAND_WORDS: Final = 4
+_COMMAND_CHARACTERS: Final = 120
 _LARGEST_PORT: Final = 65535
 _PORT_REMEDY: Final = "Choose a port from 1024 to 65535"
 _HOST_REMEDY: Final = "Give an address of this node, or 0.0.0.0 for all of them"
@@ -25,13 +26,11 @@ def port_finding(host: str, port: int, purpose: str, setting: str) -> Finding | 
     Args:
         host: Address or name to listen on.
         port: The port.
-        purpose: What it is for, as the subject of a sentence: "the engine".
+        purpose: What it is for, as the object of a sentence: "the engine".
         setting: Dotted name of the setting that chose it.
     """
     if not 0 < port <= _LARGEST_PORT:
-        return _unusable(
-            f"{purpose.capitalize()} cannot listen on port {port}: there is no such port.", _PORT_REMEDY, setting
-        )
+        return _unusable(f"Port {port}, wanted for {purpose}, does not exist.", _PORT_REMEDY, setting)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -51,20 +50,21 @@ def _finding(error: Exception, host: str, port: int, purpose: str, setting: str)
         return Finding(
             "port-taken",
             Severity.ERROR,
-            f"Port {port} on {host}, which {purpose} needs, is taken by {_holder(port)}.",
+            f"Port {port} on {host}, wanted for {purpose}, is taken by {_holder(port)}.",
             f"Stop that process, or set {setting} to a free port.",
             setting,
             ExitCode.NODE_UNFIT,
         )
     if number in (errno.EACCES, errno.EPERM):
-        message, remedy = f"Port {port}, which {purpose} needs, may not be used by user {os.getuid()}.", _PORT_REMEDY
+        message, remedy = f"Port {port}, wanted for {purpose}, may not be used by user {os.getuid()}.", _PORT_REMEDY
     elif isinstance(error, (socket.gaierror, UnicodeError)):
-        message = f"The address {host!r}, on which {purpose} should listen, cannot be resolved ({_reason(error)})."
-        remedy = _HOST_REMEDY
+        message = f"The address {host!r}, wanted for {purpose}, cannot be resolved ({_reason(error)})."
+        remedy, setting = _HOST_REMEDY, _host_setting(setting)
     elif number == errno.EADDRNOTAVAIL:
-        message, remedy = f"{host}, on which {purpose} should listen, is no address of this node.", _HOST_REMEDY
+        message, remedy = f"{host}, wanted for {purpose}, is no address of this node.", _HOST_REMEDY
+        setting = _host_setting(setting)
     else:
-        message = f"Port {port} on {host}, which {purpose} needs, cannot be used: {_reason(error)}."
+        message = f"Port {port} on {host}, wanted for {purpose}, cannot be used: {_reason(error)}."
         remedy = _HOST_REMEDY
     return _unusable(message, remedy, setting)
 
@@ -74,6 +74,11 @@ def _unusable(message: str, remedy: str, setting: str) -> Finding:
     return Finding(
         "port-unusable", Severity.ERROR, message, f"{remedy}; {setting} is the setting.", setting, ExitCode.NODE_UNFIT
     )
+
+
+def _host_setting(port_setting: str) -> str:
+    """Return the setting of the address that belongs to a port."""
+    return f"{port_setting.removesuffix('port')}host"
 
 
 def _reason(error: Exception) -> str:
@@ -108,4 +113,5 @@ def _command(pid: int) -> str:
     except (psutil.Error, OSError):
         return "already gone"
     options = (place for place, word in enumerate(words) if place and word.startswith("--"))
-    return " ".join(words[: min(next(options, len(words)), _COMMAND_WORDS)])
+    shown = " ".join(" ".join(words[: min(next(options, len(words)), _COMMAND_WORDS)]).split())
+    return shown if len(shown) <= _COMMAND_CHARACTERS else f"{shown[:_COMMAND_CHARACTERS]}…"

@@ -22,7 +22,7 @@ class Argument:
     """One flag of the engine's command line.
 
     Attributes:
-        flag: Its long name with the dashes.
+        flag: Its long name with the dashes; a value that begins with a dash is attached.
         values: The words that follow it.
         setting: Dotted name of the setting that it comes from.
     """
@@ -37,8 +37,9 @@ class Argument:
         return (self.flag, *self.values)
 
 
-def destination(flag: str, table: FlagTable | None) -> str:
+def destination(word: str, table: FlagTable | None) -> str:
     """Return what a flag sets; a flag that nobody knows sets what it is called."""
+    flag = word.partition("=")[0]
     found = table.find(flag) if table else None
     if isinstance(found, Flag):
         return found.dest
@@ -111,7 +112,10 @@ def _argument(flag: str, value: FlagValue, setting: str) -> Argument | None:
         return Argument(flag, tuple(str(item) for item in value), setting)
     if isinstance(value, Mapping):
         return Argument(flag, (json.dumps(value),), setting)
-    return Argument(flag, (str(value),), setting)
+    text = str(value)
+    if text.startswith("-") and not isinstance(value, int | float):
+        return Argument(f"{flag}={text}", (), setting)  # apart, argparse would take it for the next flag
+    return Argument(flag, (text,), setting)
 
 
 def command(python: Path, argv: tuple[str, ...], key_file: Path | None) -> tuple[str, ...]:

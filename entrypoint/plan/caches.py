@@ -1,10 +1,10 @@
 """Where each cache lies: which variable points where, in which layer, and why."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from entrypoint.node.facts import NodeFacts
 from entrypoint.settings.schema import CacheSettings
 
 
@@ -83,32 +83,37 @@ class CacheDirectory:
     reason: str
 
 
-def shared_root(settings: CacheSettings, *, home: Path, environ: Mapping[str, str]) -> Path:
+def shared_root(settings: CacheSettings, node: NodeFacts) -> Path:
     """Return the directory of everything that outlives a run."""
-    return settings.shared or Path(environ.get("XDG_CACHE_HOME") or home / ".cache") / "supervise"
+    return _absolute(settings.shared or _cache_home(node) / "supervise", node)
 
 
-def layout(
-    settings: CacheSettings, *, home: Path, environ: Mapping[str, str], engine_version: str | None
-) -> tuple[CacheDirectory, ...]:
+def layout(settings: CacheSettings, node: NodeFacts, *, engine_version: str | None) -> tuple[CacheDirectory, ...]:
     """Return the directory of every cache variable.
 
     Args:
         settings: The ``[caches]`` table.
-        home: The caller's home directory.
-        environ: The caller's environment; its ``HF_HOME`` is where models may lie already.
+        node: The machine and the caller; the ``HF_HOME`` of its environment is where models may lie already.
         engine_version: Version of the engine, part of the key: compiled code of another engine is of no use.
     """
-    shared = shared_root(settings, home=home, environ=environ)
+    shared = shared_root(settings, node)
     key = settings.key if settings.key != "auto" else f"sglang-{engine_version or 'unknown'}"
-    hub = settings.hf_home or Path(
-        environ.get("HF_HOME") or Path(environ.get("XDG_CACHE_HOME") or home / ".cache") / "huggingface"
-    )
+    hub = settings.hf_home or node.environ.get("HF_HOME") or _cache_home(node) / "huggingface"
     roots = {
         CacheLayer.SHARED: shared / key,
-        CacheLayer.LOCAL: (settings.local or shared) / key,
-        CacheLayer.HUB: hub,
+        CacheLayer.LOCAL: _absolute(settings.local or shared, node) / key,
+        CacheLayer.HUB: _absolute(hub, node),
     }
     return tuple(
         CacheDirectory(rule.variable, roots[rule.layer] / rule.place, rule.layer, rule.reason) for rule in CACHE_RULES
     )
+
+
+def _cache_home(node: NodeFacts) -> Path:
+    return _absolute(node.environ.get("XDG_CACHE_HOME") or node.home / ".cache", node)
+
+
+def _absolute(path: Path | str, node: NodeFacts) -> Path:
+    """Return a path that stays the same whatever HOME and working directory the engine is given."""
+    first, *rest = Path(path).parts or (".",)
+    return node.home.joinpath(*rest) if first == "~" else node.cwd / path

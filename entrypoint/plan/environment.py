@@ -103,6 +103,8 @@ NCCL_PRESET = VariableRule(
 NCCL_PRESET_VALUE = "112"
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+EVERYTHING = "*"
+"""The value of ``no_proxy`` that uses no proxy at all."""
 
 
 def rules_for(
@@ -144,6 +146,8 @@ def no_proxy(environ: Mapping[str, str], hosts: Iterable[str]) -> VariableRule:
     """Return the row that keeps loopback and this machine away from an HTTP proxy."""
     present = [name.strip() for name in (environ.get("no_proxy") or environ.get("NO_PROXY") or "").split(",")]
     wanted = dict.fromkeys([*(name for name in present if name), *LOOPBACK, *hosts])
+    if EVERYTHING in wanted:
+        wanted = {EVERYTHING: None}  # beside other names, Python would take it for the name of a host
     return VariableRule(
         "no_proxy", ",".join(wanted), Policy.OVERRIDE, "a proxy would catch the engine's own warm-up request"
     )
@@ -157,7 +161,8 @@ def decide(
     Args:
         rows: The rows that apply.
         environ: The caller's environment.
-        wishes: ``[engine.env]``: beats every row but *refuse*; ``""`` removes a variable.
+        wishes: ``[engine.env]``: beats every row but *refuse*; ``""`` removes a variable, unless a *refuse* row has
+            a value for it.
 
     Returns:
         The decided variables sorted by name, and a finding for every refused value.
@@ -168,12 +173,12 @@ def decide(
         asked = wishes.get(row.name, environ.get(row.name))
         if row.policy is Policy.REFUSE and asked not in {None, "", row.value}:
             findings.append(_refused(row, asked or ""))
-        elif row.name not in wishes:
+        elif row.name not in wishes or (row.policy is Policy.REFUSE and row.value):
             variable = _apply(row, environ.get(row.name))
             if variable is not None:
                 decided[row.name] = variable
     for name, value in wishes.items():
-        decided[name] = _wish(name, value, environ.get(name))
+        decided.setdefault(name, _wish(name, value, environ.get(name)))
     return tuple(sorted(decided.values(), key=lambda variable: variable.name)), tuple(findings)
 
 

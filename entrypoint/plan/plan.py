@@ -18,6 +18,8 @@ from entrypoint.settings.layers import ResolvedSettings
 from entrypoint.settings.schema import Settings
 from entrypoint.settings.secrets import Secrets
 
+LOOPBACK_HOST = "127.0.0.1"
+"""SGLang's own default (0.5.23)."""
 KEY_FILE = "engine-keys.yaml"
 """Name of the private file in the run directory through which the engine gets its keys."""
 
@@ -91,12 +93,13 @@ class Plan:
     @property
     def engine_port(self) -> int:
         """The port that clients use."""
-        return int(self.meaning.get("port", (str(self.settings.engine.port),))[0])
+        port = self.meaning.get("port", ("",))[0]
+        return int(port) if rules.is_port(port) else self.settings.engine.port
 
     @property
     def engine_host(self) -> str:
         """The address that the engine binds."""
-        return self.meaning.get("host", (self.settings.engine.host,))[0]
+        return _host(self.meaning)
 
     @property
     def client_host(self) -> str:
@@ -111,8 +114,12 @@ class Plan:
     @property
     def local_url(self) -> str:
         """Base URL under which this machine reaches the engine."""
-        host = f"[{self.local_host}]" if ":" in self.local_host else self.local_host
-        return f"http://{host}:{self.engine_port}"
+        return base_url(self.local_host, self.engine_port)
+
+    @property
+    def client_url(self) -> str:
+        """Base URL of the OpenAI-compatible API for clients."""
+        return f"{base_url(self.client_host, self.engine_port)}/v1"
 
     def engine_environment(self, secrets: Secrets) -> Mapping[str, str]:
         """Return the engine's whole environment, its token included."""
@@ -125,6 +132,11 @@ class Plan:
         if secrets.hf_token is not None:
             result["HF_TOKEN"] = secrets.hf_token.get_secret_value()
         return MappingProxyType(result)
+
+
+def base_url(host: str, port: int) -> str:
+    """Return the URL of a server; an IPv6 address stands in brackets."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def make_plan(
@@ -144,7 +156,7 @@ def make_plan(
     argv = words(flags, resolved.extra_arguments)
     meant = meaning(argv, engine.flags)
     given_key = secrets.api_key is not None or secrets.admin_api_key is not None
-    open_to_others = meant.get("host", ("127.0.0.1",))[0] not in rules.LOOPBACK_HOSTS
+    open_to_others = _host(meant) not in rules.LOOPBACK_HOSTS
     generate_key = open_to_others and secrets.api_key is None and settings.engine.access == "key"
     run_directory = (node.cwd / settings.logs.dir).absolute() / run_name
     key_file = run_directory / KEY_FILE if given_key or generate_key else None
@@ -156,11 +168,12 @@ def make_plan(
         table=engine.flags,
         engine_version=engine.version,
         nodes=node.nodes,
-        has_key=key_file is not None,
+        needs_key_file=key_file is not None,
+        clients_need_key=generate_key or secrets.api_key is not None,
     )
-    caches = layout(settings.caches, home=node.home, environ=node.environ, engine_version=engine.version)
+    caches = layout(settings.caches, node, engine_version=engine.version)
     variables, refused = environment.decide(
-        _environment_rows(settings, node, caches), environ=node.environ, wishes=settings.engine.env
+        _environment_rows(settings, node, caches, meant), environ=node.environ, wishes=settings.engine.env
     )
     return Plan(
         resolved=resolved,
@@ -177,16 +190,34 @@ def make_plan(
     )
 
 
+def _host(meant: Mapping[str, tuple[str, ...]]) -> str:
+    """Return the address that the engine binds; without one it keeps to loopback."""
+    return meant.get("host", ("",))[0] or LOOPBACK_HOST
+
+
 def _environment_rows(
-    settings: Settings, node: NodeFacts, caches: tuple[CacheDirectory, ...]
+    settings: Settings,
+    node: NodeFacts,
+    caches: tuple[CacheDirectory, ...],
+    meant: Mapping[str, tuple[str, ...]],
 ) -> tuple[environment.VariableRule, ...]:
+    models = [place for name in _MODELS for place in meant.get(name, ())]
     general = environment.rules_for(
         nodes=node.nodes,
         gdr_level=settings.network.gdr_level,
-        model_is_local=bool(settings.model.path) and Path(settings.model.path or "").is_absolute(),
+        model_is_local=bool(models) and all(_is_local(place) for place in models),
         environ=node.environ,
     )
     return (*general, *environment.cache_rules(caches), environment.no_proxy(node.environ, [node.host_name]))
+
+
+_MODELS = ("model_path", "tokenizer_path", "speculative_draft_model_path", "lora_paths")
+"""What an engine may look up at the hub, by destination of its flags."""
+
+
+def _is_local(place: str) -> bool:
+    """Say whether a text is a path for certain; one such as ``owner/name`` may be a hub id."""
+    return place.startswith(("/", "./", "../"))
 
 
 def _as_decided(

@@ -27,6 +27,8 @@ def shell(plan: Plan, masker: Masker) -> str:
     comments = []
     if plan.key_file is not None:
         comments.append(f"# {plan.key_file} is written when the run starts, mode 0600: it holds the engine's keys")
+    if plan.settings.model.hf_token_file is not None:
+        comments.append(f"# HF_TOKEN is read from {plan.settings.model.hf_token_file} when the run starts")
     if masked != text:
         comments.append("# *** stands for a secret")
     return "\n".join([*comments, masked]) + "\n"
@@ -56,7 +58,7 @@ def data(plan: Plan, masker: Masker) -> dict[str, Any]:
             "python": str(plan.engine.python),
             "version": plan.engine.version,
             "flags_checked": plan.engine.flags is not None,
-            "url": f"http://{plan.client_host}:{plan.engine_port}/v1",
+            "url": plan.client_url,
         },
         "model": plan.served_name,
         "argv": list(plan.argv),

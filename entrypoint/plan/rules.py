@@ -14,6 +14,10 @@ from entrypoint.plan.arguments import SECRET_DESTINATIONS, Argument, words
 from entrypoint.settings.schema import Settings
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+LARGEST_PORT = 65535
+UNCHECKED = "flags-unchecked"
+"""The rule that there is no list of the engine's flags to check against."""
+PORT_DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class RuleInput:
         table: The engine's own flags, where they are known.
         engine_version: The engine's version, where it is known.
         nodes: Number of nodes of the step.
-        has_key: Clients must send a key.
+        needs_key_file: The engine gets keys through a private configuration file.
+        clients_need_key: Clients must send a key; one for administrative calls alone asks nothing of them.
     """
 
     settings: Settings
@@ -38,7 +43,8 @@ class RuleInput:
     table: FlagTable | None
     engine_version: str | None
     nodes: int
-    has_key: bool
+    needs_key_file: bool
+    clients_need_key: bool
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -68,6 +74,22 @@ def model_named(plan: RuleInput) -> tuple[Finding, ...]:
     )
 
 
+def name_is_text(plan: RuleInput) -> tuple[Finding, ...]:
+    """Clients name the model in JSON, which is UTF-8; a path may hold any bytes."""
+    name = (plan.meaning.get("served_model_name") or plan.meaning.get("model_path") or ("",))[0]
+    if name == name.encode("utf-8", "replace").decode():
+        return ()
+    return (
+        Finding(
+            "name-unspeakable",
+            Severity.ERROR,
+            f"The model would be served as {name!r}, which is no UTF-8 text: no client could ask for it.",
+            "Set model.served_name to a plain name.",
+            "model.served_name",
+        ),
+    )
+
+
 def both_parsers(plan: RuleInput) -> tuple[Finding, ...]:
     """A server without one of its parsers answers 200 with the call, or the thought, as prose."""
     wanted = (
@@ -84,7 +106,7 @@ def both_parsers(plan: RuleInput) -> tuple[Finding, ...]:
             f"engine.{name}",
         )
         for name, required, consequence, switch in wanted
-        if required and name not in plan.meaning
+        if required and not any(plan.meaning.get(name, ()))
     )
 
 
@@ -98,13 +120,28 @@ def no_secret_in_arguments(plan: RuleInput) -> tuple[Finding, ...]:
             f"Set engine.{name}_file to a file that holds the key; the engine then gets it through a private file.",
             f"engine.{name}_file",
         )
-        for name in sorted(SECRET_DESTINATIONS & plan.meaning.keys())
+        for name in sorted(SECRET_DESTINATIONS & plan.meaning.keys() | _abbreviated_secrets(plan))
     )
+
+
+def _abbreviated_secrets(plan: RuleInput) -> frozenset[str]:
+    """Return the secrets whose flags are cut short, where no list of the engine's flags tells what they mean."""
+    if plan.table is not None:
+        return frozenset()
+    cut = {word.partition("=")[0] for word in plan.argv if word.startswith("--a")}
+    full = {f"--{name.replace('_', '-')}": name for name in SECRET_DESTINATIONS}
+    return frozenset(
+        name for flag, name in full.items() if any(flag.startswith(begun) and len(begun) >= LEAST_CUT for begun in cut)
+    )
+
+
+LEAST_CUT = len("--ap")
+"""Below it the engine itself would not know which flag is meant."""
 
 
 def one_config_file(plan: RuleInput) -> tuple[Finding, ...]:
     """The engine reads a single configuration file, and the keys need it."""
-    if not plan.has_key or "config" not in plan.meaning:
+    if not plan.needs_key_file or "config" not in plan.meaning:
         return ()
     return (
         Finding(
@@ -117,9 +154,31 @@ def one_config_file(plan: RuleInput) -> tuple[Finding, ...]:
     )
 
 
+def port_readable(plan: RuleInput) -> tuple[Finding, ...]:
+    """Nobody can be told to come to a port that is no number."""
+    port = plan.meaning.get("port", ("",))[0]
+    if not port or is_port(port):
+        return ()
+    return (
+        Finding(
+            "port-unreadable",
+            Severity.ERROR,
+            f"The engine's port is {port!r}, which is no port.",
+            "Give a number from 1 to 65535 as engine.port.",
+            "engine.port",
+        ),
+    )
+
+
+def is_port(text: str) -> bool:
+    """Say whether a text is the number of a port."""
+    return text.isascii() and text.isdigit() and len(text) <= PORT_DIGITS and 0 < int(text) <= LARGEST_PORT
+
+
 def ports_apart(plan: RuleInput) -> tuple[Finding, ...]:
     """Engine and supervisor cannot listen on the same port."""
-    if plan.meaning.get("port") != (str(plan.settings.health.port),):
+    port = plan.meaning.get("port", ("",))[0]
+    if not is_port(port) or int(port) != plan.settings.health.port:
         return ()
     return (
         Finding(
@@ -148,8 +207,8 @@ def one_node(plan: RuleInput) -> tuple[Finding, ...]:
 
 def access_closed(plan: RuleInput) -> tuple[Finding, ...]:
     """An engine that listens beyond loopback serves whoever reaches it."""
-    host = plan.meaning.get("host", ("127.0.0.1",))[0]
-    if host in LOOPBACK_HOSTS or plan.settings.engine.access != "open" or plan.has_key:
+    host = plan.meaning.get("host", ("",))[0] or "127.0.0.1"
+    if host in LOOPBACK_HOSTS or plan.settings.engine.access != "open" or plan.clients_need_key:
         return ()
     return (
         Finding(
@@ -168,7 +227,7 @@ def flags_known(plan: RuleInput) -> tuple[Finding, ...]:
         engine = f"SGLang {plan.engine_version}" if plan.engine_version else "this engine"
         return (
             Finding(
-                "flags-unchecked",
+                UNCHECKED,
                 Severity.NOTE,
                 f"The flags went unchecked: no list of the flags of {engine} is stored here.",
                 "A run, or supervise check where the engine is installed, asks the engine and stores the list.",
@@ -190,9 +249,11 @@ def _flag_finding(problem: FlagProblem, plan: RuleInput) -> Finding:
 
 RULES: tuple[Rule, ...] = (
     model_named,
+    name_is_text,
     both_parsers,
     no_secret_in_arguments,
     one_config_file,
+    port_readable,
     ports_apart,
     one_node,
     access_closed,

@@ -19,8 +19,9 @@ class Activity:
     """What the processes below one have done so far.
 
     Attributes:
-        processor_ticks: Processor time in clock ticks, over all processes that live.
-        read_bytes: Bytes read, page cache included.
+        processor_ticks: Processor time in clock ticks, over all processes that live and the ended ones that they have
+            waited for, so that a compiler's short-lived processes count.
+        read_bytes: Bytes read, page cache included, over the same processes; 0 where the kernel does not count them.
     """
 
     processor_ticks: int
@@ -35,14 +36,28 @@ class Activity:
 
 
 def look(root: int, proc: Path = Path("/proc")) -> Activity:
-    """Return the activity below a process."""
-    processor_ticks = read_bytes = 0
-    for pid in descendants(root):
-        try:
-            fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
-            io = (proc / str(pid) / "io").read_text()
-        except OSError:  # it ended while we looked, or belongs to somebody else
-            continue
-        processor_ticks += int(fields[11]) + int(fields[12])
-        read_bytes += int(io.partition("rchar: ")[2].split()[0])
-    return Activity(processor_ticks, read_bytes)
+    """Return the activity of a process and everything below it.
+
+    Args:
+        root: Its process id.
+        proc: Where the kernel tells about processes.
+    """
+    directories = [proc / str(pid) for pid in (root, *descendants(root, str(proc)))]
+    return Activity(sum(map(_processor_ticks, directories)), sum(map(_read_bytes, directories)))
+
+
+def _processor_ticks(directory: Path) -> int:
+    """Return user and system time, of the process and of its ended children."""
+    try:
+        stat = (directory / "stat").read_text()
+    except OSError:  # it ended while we looked
+        return 0
+    return sum(map(int, stat.rpartition(")")[2].split()[11:15]))
+
+
+def _read_bytes(directory: Path) -> int:
+    try:
+        io = (directory / "io").read_text()
+    except OSError:  # it ended while we looked, belongs to somebody else, or this kernel does not count
+        return 0
+    return int(io.partition("rchar: ")[2].split()[0])

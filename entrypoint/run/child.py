@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +17,8 @@ from entrypoint.run import orphans
 WARDEN = Path(__file__).with_name("warden.py")
 OOM_SCORE_ADJ = 500
 """Raised for the engine, so that the kernel's out-of-memory killer takes it and leaves the one who can explain."""
+SLAY_AGAIN_S = 0.05
+"""Seconds between looks for processes that a killed warden left."""
 SIGTERM_BIT = 1 << (signal.SIGTERM - 1)
 
 
@@ -81,9 +84,12 @@ class EngineChild:
         self._exited = False
         self._gone = False
         self.pid: int | None = None
-        self._control, theirs = socket.socketpair()
-        self._control.setblocking(False)
-        try:
+        with ExitStack() as for_warden, ExitStack() as unless_started:
+            for_warden.callback(os.close, output_fd)
+            self._control, theirs = socket.socketpair()
+            for_warden.enter_context(theirs)
+            unless_started.enter_context(self._control)
+            self._control.setblocking(False)
             self._warden = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", str(WARDEN), str(theirs.fileno()), str(output_fd)),
@@ -94,9 +100,7 @@ class EngineChild:
                 pass_fds=(theirs.fileno(), output_fd),
                 start_new_session=True,
             )
-        finally:
-            theirs.close()
-            os.close(output_fd)
+            unless_started.pop_all()
         orphans.own(self._warden.pid)
         self._loop.add_reader(self._control, self._hear)
 
@@ -104,6 +108,11 @@ class EngineChild:
     def warden_pid(self) -> int:
         """Process id of the warden, below which every process of the engine lives."""
         return self._warden.pid
+
+    @property
+    def gone(self) -> bool:
+        """Whether it was told that no process of the engine is left."""
+        return self._gone
 
     def terminate(self) -> None:
         """Send SIGTERM to the engine's main process."""
@@ -169,11 +178,19 @@ class EngineChild:
 
     def _warden_lost(self) -> None:
         """Take over from a warden that was killed: as subreaper the supervisor inherits what it left."""
+        self._loop.remove_reader(self._control)
         self._reap_warden()
-        orphans.slay()
         if not self._exited:
+            self._exited = True
             self._listener.on_exited(None)
-        self._finish()
+        self._slay_orphans()
+
+    def _slay_orphans(self) -> None:
+        """Kill until a look finds nothing more: a process that forks while it is killed leaves another."""
+        if orphans.slay():
+            self._loop.call_later(SLAY_AGAIN_S, self._slay_orphans)
+        else:
+            self._finish()
 
     def _finish(self) -> None:
         self._gone = True

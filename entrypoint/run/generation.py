@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from entrypoint.engine.client import EngineClient
 from entrypoint.engine.log import FactKind, LogFact
@@ -35,7 +36,6 @@ class Generation:
         self.release_begun = asyncio.Event()
         """Set when the engine says that it has begun to release what it holds."""
         self.was_ready = False
-        self.exited = False
         self._child: EngineChild | None = None
         self._log: LogPipe | None = None
 
@@ -107,15 +107,15 @@ class Generation:
         """Return the engine's last lines, secrets masked."""
         return self._log.tail() if self._log else ()
 
-    @property
-    def dropped_lines(self) -> int:
-        """Lines of the engine that did not reach the disk."""
-        return self._log.dropped_lines if self._log else 0
-
-    @property
-    def write_error(self) -> str | None:
-        """Why lines did not reach the disk, the last time."""
-        return self._log.last_write_error if self._log else None
+    def log_figures(self) -> dict[str, Any]:
+        """Return where the log is, how many lines did not reach the disk, and why, the last time."""
+        if self._log is None:
+            return {}
+        return {
+            "path": str(self._log.path),
+            "dropped_lines": self._log.dropped_lines,
+            "write_error": self._log.last_write_error,
+        }
 
     async def close(self) -> None:
         """Read the last lines, in bounded time, and close the client."""

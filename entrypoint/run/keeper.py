@@ -21,6 +21,13 @@ PROGRESS_EVERY_S = 10.0
 KILL_S = 10.0
 """Seconds after which processes that SIGKILL did not end are given up: only the kernel can hold them so long."""
 
+DRAINED = ExitStatus(0, None)
+"""How SGLang ends when it was told to drain itself, by Slurm for example, and has finished every request (0.5.23)."""
+
+
+def _requests(count: int) -> str:
+    return "1 request" if count == 1 else f"{count} requests"
+
 
 class Keeper:
     """Looks after the engine's processes.
@@ -86,7 +93,7 @@ class Keeper:
         generation = self._generation = Generation(number, self._now(), client)
         board = self._around.board
         board.generation, board.engine = number, generation.numbers.values
-        board.log = {"path": str(plan.log_path)}
+        board.log = generation.log_figures
         try:
             generation.start(
                 plan.argv,
@@ -113,7 +120,6 @@ class Keeper:
             return
         if generation.take(facts):
             self._on_progress(generation.numbers.progress)
-        self._show_log(generation)
         for fact in facts:
             if fact.kind in SIGNS:
                 self._post(SIGNS[fact.kind])
@@ -127,14 +133,11 @@ class Keeper:
             self._told_progress_at = self._now()
             self._around.events.tell("progress", state=self.state.value, progress=progress)
 
-    def _show_log(self, generation: Generation) -> None:
-        self._around.board.log |= {"dropped_lines": generation.dropped_lines, "write_error": generation.write_error}
-
     def on_exited(self, generation: Generation, status: ExitStatus | None) -> None:
         """Take the news that the engine's main process ended."""
         self._around.events.tell("engine-exited", status=str(status), generation=generation.number)
-        if self.state is State.DRAINING and self.in_flight:
-            self.notes.append(f"The engine ended while it drained: {self.in_flight} requests in flight were lost.")
+        if self.state is State.DRAINING and self.in_flight and status != DRAINED:
+            self.notes.append(f"The engine ended while it drained and lost {_requests(self.in_flight)} in flight.")
         died = EngineDied(self.state, status, generation.number, self._now() - generation.started_at)
         self._post(Happening.ENGINE_DIED, died)
 
@@ -153,20 +156,30 @@ class Keeper:
 
     async def release(self, limits: ReleaseLimits) -> None:
         """Ask the engine to end and make it; ends by cancellation when the engine does."""
+        if not self.current.started:  # asked to stop before the news that it could not be started was read
+            self._post(Happening.ENGINE_GONE)
+            return
         step = await release(self.current, limits, idle=self.in_flight == 0)
         self._around.events.tell("engine-killed", why=step.value)
         if self.in_flight:
-            self.notes.append(f"{self.in_flight} requests in flight were not finished within drain.timeout_s.")
+            self.notes.append(f"{_requests(self.in_flight)} in flight could not be finished within drain.timeout_s.")
         await self._expect_gone()
 
     def kill(self) -> None:
         """Kill every process of the engine; tell that none is left where none was."""
         generation = self._generation
-        if generation is None or not generation.started:
+        if generation is None or not generation.started or self._waits_for_nothing(generation):
             self._post(Happening.ENGINE_GONE)
             return
         generation.child.kill()
         self._works.start("kill", self._expect_gone(), TAKING_DOWN | {State.RESTARTING})
+
+    def _waits_for_nothing(self, generation: Generation) -> bool:
+        """Return whether the run takes down an engine that is gone, as after a backoff that was cut short.
+
+        A restart begins with the death of the engine: that it is gone is still to be read from the queue then.
+        """
+        return generation.child.gone and self.state in TAKING_DOWN
 
     async def _expect_gone(self) -> None:
         await asyncio.sleep(KILL_S)
@@ -181,7 +194,6 @@ class Keeper:
             if self._generation.started:
                 self._generation.child.kill()
             await self._generation.close()
-            self._show_log(self._generation)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

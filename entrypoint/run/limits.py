@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from entrypoint.run.states import State
 from entrypoint.settings.schema import DeadlineSettings
 
+READY_SETTING = "deadlines.ready_s"
+"""Dotted name of the setting that bounds the way from the engine's start to ready, whatever progress is seen."""
 STOP_RESERVE = 0.2
 """Share of the drain's time that is kept for taking the engine down after the requests in flight."""
 

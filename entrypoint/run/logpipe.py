@@ -49,6 +49,7 @@ class LogPipe:
         queue_bytes: int = QUEUE_BYTES,
         sink: Sink | None = None,
     ) -> None:
+        self.path = path
         self._read_fd = read_fd
         self._on_facts = on_facts
         self._stream = StreamMasker(masker)

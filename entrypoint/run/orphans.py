@@ -1,6 +1,7 @@
 """Orphans: processes whose parents died and that this process, as subreaper or PID 1, inherits and must reap.
 
-A child that some other code here waits for is *owned*; everything else that becomes a child of ours is an orphan.
+A child that some other code here waits for is *owned*. One that was there before is *inherited*: whoever became the
+supervisor by exec may have started it. Everything else that becomes a child of ours is an orphan.
 """
 
 import os
@@ -10,10 +11,13 @@ from pathlib import Path
 from entrypoint.run.warden import PR_SET_CHILD_SUBREAPER, descendants, prctl
 
 _owned: set[int] = set()
+_inherited: set[int] = set()
+"""Children from before: reaped like orphans, and never killed."""
 
 
 def adopt() -> None:
     """Become the parent of every orphan below this process, as PID 1 is by nature."""
+    _inherited.update(_children())
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -33,7 +37,7 @@ def _children() -> list[int]:
     for task in Path("/proc/self/task").iterdir():
         try:
             found += [int(text) for text in (task / "children").read_text().split()]
-        except FileNotFoundError:  # the thread ended while we looked
+        except (FileNotFoundError, ProcessLookupError):  # the thread ended while we looked
             continue
     return found
 
@@ -49,6 +53,7 @@ def reap() -> tuple[int, ...]:
         except ChildProcessError:
             continue
         if done:
+            _inherited.discard(pid)
             reaped.append(pid)
     return tuple(reaped)
 
@@ -56,7 +61,8 @@ def reap() -> tuple[int, ...]:
 def slay() -> tuple[int, ...]:
     """Kill every orphan and everything below it; return the process ids that were killed."""
     killed: list[int] = []
-    spared = _owned | {below for pid in _owned for below in descendants(pid)}
+    mine = _owned | _inherited
+    spared = mine | {below for pid in mine for below in descendants(pid)}
     for pid in descendants(os.getpid()):
         if pid in spared:
             continue

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from entrypoint.run.activity import Activity
 from entrypoint.run.deadline import PhaseClock
 from entrypoint.run.endings import Stalled
-from entrypoint.run.limits import PhaseLimit, phase_limit
+from entrypoint.run.limits import READY_SETTING, PhaseLimit, phase_limit
 from entrypoint.run.states import COMING_UP, State
 from entrypoint.settings.schema import DeadlineSettings
 
@@ -88,7 +88,7 @@ class PhaseTimer:
         if not too_late and not clock.expired(now):
             self._schedule(clock)
             return
-        setting = "deadlines.ready_s" if too_late else limit.setting
+        setting = READY_SETTING if too_late else limit.setting
         self._on_stall(Stalled(self._state, now - clock.began_at, now - clock.progressed_at, setting, self._progress))
 
     def _engine_moved(self) -> bool:

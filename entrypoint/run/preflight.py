@@ -1,10 +1,14 @@
 """Preflight: everything that can be known to fail before the engine starts, looked at before it does."""
 
 import asyncio
+import os
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from entrypoint.engine import checkpoint
 from entrypoint.engine.flag_store import FlagStore
@@ -15,11 +19,14 @@ from entrypoint.findings import Finding, Severity, without_ignored
 from entrypoint.node.ports import port_finding
 from entrypoint.outcome import SuperviseError
 from entrypoint.plan.plan import Plan
+from entrypoint.plan.rules import UNCHECKED
 from entrypoint.run import orphans
 from entrypoint.run.offload import offload
 
 INTROSPECTION_S = 100.0
 """Importing SGLang takes 5 s from a warm disk and a minute from a cold network file system."""
+INTROSPECTION_SHARE = 0.8
+"""Share of the whole check's time that the import may take: what hangs is then named before the check is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,8 @@ async def check(
     asked: tuple[Finding, ...] = ()
     if plan.engine.flags is None:
         try:
-            table = await ask_engine(plan.engine.python, environment)
+            limit_s = min(INTROSPECTION_S, INTROSPECTION_SHARE * plan.settings.deadlines.check_s)
+            table = await ask_engine(plan.engine.python, environment, limit_s)
         except SuperviseError as error:
             asked = (
                 Finding("engine-python", Severity.ERROR, error.message, error.remedy, "engine.python", error.code),
@@ -62,39 +70,73 @@ async def check(
             plan = replan(table)
             if table.version == plan.engine.version:
                 notes = await offload(lambda: _remember(store, table, plan.engine.python), "flag-store")
-    findings = without_ignored((*plan.findings, *quick, *asked), plan.settings.rules.ignore)
+    # Where the engine could not be asked, that is the finding: not also that its flags went unchecked.
+    planned = [finding for finding in plan.findings if not asked or finding.rule != UNCHECKED]
+    findings = without_ignored((*planned, *quick, *asked), plan.settings.rules.ignore)
     return CheckOutcome(plan, findings, notes)
 
 
-async def ask_engine(python: Path, environment: Mapping[str, str]) -> FlagTable:
+async def ask_engine(python: Path, environment: Mapping[str, str], timeout_s: float = INTROSPECTION_S) -> FlagTable:
     """Ask the engine's Python for its flags.
 
     Raises:
         SuperviseError: It does not exist, cannot import sglang, or does not answer.
     """
+    said, complained = _memory_file("stdout"), _memory_file("stderr")
     try:
         # Started here, not in the thread, so that the reaper knows it from its first moment; starting does not block.
         process = subprocess.Popen(  # noqa: ASYNC220
             introspection_command(python),
             env=dict(environment),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=said,
+            stderr=complained,
             start_new_session=True,
         )
     except OSError as error:
+        said.close()
+        complained.close()
         raise not_started(python, error) from error
     orphans.own(process.pid)
     try:
-        stdout, stderr = await asyncio.wait_for(offload(process.communicate, "introspection"), INTROSPECTION_S)
+        stdout, stderr = await asyncio.wait_for(
+            offload(lambda: _converse(process, said, complained), "introspection"), timeout_s
+        )
     except TimeoutError as error:
-        raise timed_out(python, INTROSPECTION_S) from error
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-        orphans.disown(process.pid)
+        _kill_group(process)
+        raise timed_out(python, timeout_s) from error
+    except asyncio.CancelledError:
+        _kill_group(process)
+        raise
     return parse_introspection(stdout, stderr, process.returncode, python=python)
+
+
+def _memory_file(name: str) -> BinaryIO:
+    """Return a file for output: the end of a pipe would only come with the end of every process that inherited it."""
+    return os.fdopen(os.memfd_create(name), "w+b", buffering=0)
+
+
+def _converse(process: subprocess.Popen[bytes], said: BinaryIO, complained: BinaryIO) -> tuple[bytes, bytes]:
+    """Return what a process said once it has ended, in a thread: what hangs in the kernel ends when that lets it."""
+    try:
+        with said, complained:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            _kill_group(process)  # helpers that it left; before it is reaped, so that its number is still its own
+            process.wait()
+            return _content(said), _content(complained)
+    finally:
+        orphans.disown(process.pid)
+
+
+def _content(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a session leader and what it started; the thread that talks to it waits for its end."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _files_and_ports(plan: Plan, environment: Mapping[str, str]) -> tuple[Finding, ...]:

@@ -8,17 +8,18 @@ import socket
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pydantic import SecretStr
 
 from entrypoint import __version__
 from entrypoint.engine.flag_store import FlagStore
 from entrypoint.engine.flags import FlagTable
-from entrypoint.node.directories import writable_finding
+from entrypoint.node.directories import unwritable, writable_finding
 from entrypoint.node.ports import port_finding
 from entrypoint.outcome import ExitCode, SuperviseError
 from entrypoint.plan import render
-from entrypoint.plan.plan import Plan
+from entrypoint.plan.plan import Plan, base_url
 from entrypoint.plan.rules import LOOPBACK_HOSTS
 from entrypoint.run import orphans
 from entrypoint.run.endings import Faulted
@@ -41,6 +42,8 @@ REPORT_S = 3.0
 SAME_REQUEST_S = 0.5
 """Signals within this time are one request told twice: scancel signals srun, which passes it on, and its tasks."""
 REPORT_LINES = 50
+PURPOSE = "this run's logs"
+"""What the run directory is for, in messages."""
 TOKEN_FILE = "token"  # noqa: S105  # a file's name
 HARD_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SOFT_SIGNALS = (signal.SIGUSR1,)
@@ -110,6 +113,7 @@ async def _run_within(given: SessionInput, listener: socket.socket, events: Even
     except Exception:  # noqa: BLE001  # whatever it is, the run ends with a report and without its engine
         supervisor.ending = Faulted(tuple(traceback.format_exc().splitlines()))
     await supervisor.close()
+    orphans.slay()  # what preflight's engine left in a session of its own
     announcer.withdraw()
     verdict = judge_run(supervisor)
     await _tell_end(verdict, supervisor, board, given.masker, events)
@@ -174,7 +178,8 @@ class _Signals:
         """Listen from now on, and pass on what came before."""
         loop = asyncio.get_running_loop()
         for hard in HARD_SIGNALS:
-            loop.add_signal_handler(hard, self.hard, hard)
+            if hard is not signal.SIGHUP or signal.getsignal(hard) is not signal.SIG_IGN:  # as nohup(1) wants it
+                loop.add_signal_handler(hard, self.hard, hard)
         for soft in SOFT_SIGNALS:
             loop.add_signal_handler(soft, self.soft, soft)
         loop.add_signal_handler(signal.SIGCHLD, orphans.reap)
@@ -201,8 +206,8 @@ def _with_generated_key(given: SessionInput) -> SessionInput:
     if not given.plan.generate_key:
         return given
     key = tokens.token_urlsafe(32)
-    masker = Masker([*given.secrets.values(), key])
-    return replace(given, secrets=replace(given.secrets, api_key=SecretStr(key)), masker=masker)
+    secrets = replace(given.secrets, api_key=SecretStr(key))
+    return replace(given, secrets=secrets, masker=given.masker.also([key]))
 
 
 def _bind_health(plan: Plan) -> socket.socket:
@@ -210,21 +215,37 @@ def _bind_health(plan: Plan) -> socket.socket:
     finding = port_finding(host, port, "the health endpoints", "health.port")
     if finding is not None:
         raise SuperviseError(finding.message, remedy=finding.remedy, code=finding.code)
-    return socket.create_server(
+    listener = socket.create_server(
         (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1024, reuse_port=False
     )
+    # Accepted sockets inherit this. asyncio sets it only on sockets that name their protocol, which these do not; and
+    # since uvicorn writes head and body apart, a body would now and then wait 40 ms for a delayed acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _make_run_directory(plan: Plan) -> None:
-    finding = writable_finding(plan.run_directory, "this run's logs", "logs.dir")
+    finding = writable_finding(plan.run_directory, PURPOSE, "logs.dir")
     if finding is not None:
         raise SuperviseError(finding.message, remedy=finding.remedy, code=finding.code)
     plan.run_directory.chmod(PRIVATE_DIRECTORY)
 
 
 def _write_private_files(given: SessionInput) -> str | None:
-    """Write plan, keys and token into the run directory; return the token of the health endpoints, if they want one."""
-    plan, directory = given.plan, given.plan.run_directory
+    """Write plan, keys and token into the run directory; return the token of the health endpoints, if they want one.
+
+    Raises:
+        SuperviseError: They cannot be written.
+    """
+    try:
+        return _write_into(given.plan.run_directory, given)
+    except OSError as error:
+        finding = unwritable(given.plan.run_directory, PURPOSE, "logs.dir", error)
+        raise SuperviseError(finding.message, remedy=finding.remedy, code=finding.code) from error
+
+
+def _write_into(directory: Path, given: SessionInput) -> str | None:
+    plan = given.plan
     write_private_json(directory / "plan.json", render.data(plan, given.masker))
     if plan.key_file is not None:
         write_private(plan.key_file, _key_file_text(given.secrets))
@@ -246,9 +267,9 @@ def _endpoint(given: SessionInput) -> Endpoint:
     health = plan.settings.health
     health_host = plan.node.host_name if health.host in {"0.0.0.0", "::"} else health.host  # noqa: S104  # compared only
     return Endpoint(
-        url=f"http://{plan.client_host}:{plan.engine_port}/v1",
+        url=plan.client_url,
         model=plan.served_name,
-        health_url=f"http://{health_host}:{health.port}",
+        health_url=base_url(health_host, health.port),
         api_key=key.get_secret_value() if key else None,
     )
 
@@ -259,7 +280,7 @@ def _about(plan: Plan) -> dict[str, object]:
         "rank": plan.rank,
         "model": plan.served_name,
         "engine_version": plan.engine.version,
-        "url": f"http://{plan.client_host}:{plan.engine_port}/v1",
+        "url": plan.client_url,
         "run_directory": str(plan.run_directory),
         "command": list(plan.argv),
     }

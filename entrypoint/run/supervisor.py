@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from entrypoint.findings import errors
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.render import finding_data
-from entrypoint.prove.transcript import CheckResult, CheckSpec
+from entrypoint.prove.transcript import CheckResult, CheckSpec, FailureKind
 from entrypoint.run import preflight
 from entrypoint.run.endings import Disproved, Ending, Refused, StopAsked
 from entrypoint.run.keeper import Keeper
@@ -24,6 +24,9 @@ from entrypoint.run.table import STAY, decide
 from entrypoint.run.works import Works
 from entrypoint.warm.directories import prepare
 
+NEWS_OF_DEATH_S = 5.0
+"""Seconds for the news to come that an engine has died whose connection broke: its death is the reason then, and not
+the check that it could not pass."""
 ENDING_STATES = TAKING_DOWN | FINAL | {State.DRAINING}
 
 
@@ -66,6 +69,7 @@ class Supervisor:
         self._budget = RestartBudget(plan.settings.restart)
         self._stop_clock: StopClock | None = None
         self._trouble = ""
+        self._setback: Ending | None = None
         self._perform: Mapping[Effect, Callable[[], None]] = {
             Effect.CHECK: lambda: self._works.start("check", self._check(), {State.CHECKING}),
             Effect.WARM: lambda: self._works.start("warm", self._warm(), {State.WARMING}),
@@ -145,11 +149,20 @@ class Supervisor:
         if transition == STAY:
             return
         if transition.to is not None:
-            if self.ending is None and transition.to in ENDING_STATES:
-                self.ending = event.ending
+            self._note_reason(transition.to, event.ending)
             self._enter(transition.to, happening)
         for effect in transition.effects:
             self._perform[effect]()
+
+    def _note_reason(self, to: State, reason: Ending | None) -> None:
+        """Keep why the run is over: the first reason, never what its teardown brings about.
+
+        A death that is to be retried is no reason yet; it becomes one when the restart cannot be made.
+        """
+        if to is State.RESTARTING:
+            self._setback = reason
+        elif self.ending is None and to in ENDING_STATES:
+            self.ending = reason or self._setback
 
     def _judged(self, happening: Happening) -> Happening:
         """Return a death as one worth a retry, where it is: a server that never was ready would only die again."""
@@ -214,6 +227,8 @@ class Supervisor:
             return
         result = await prove_server(self._keeper.current.client, self._spec)
         self._on_check(result)
+        if any(failure.kind is FailureKind.CONNECTION for failure in result.failures):
+            await asyncio.sleep(NEWS_OF_DEATH_S)  # cancelled by that news
         if result.passed:
             self._proved()
         elif prove.on_failure == "hold":

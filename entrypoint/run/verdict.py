@@ -7,12 +7,18 @@ from typing import assert_never
 
 from entrypoint.outcome import ExitCode
 from entrypoint.run.endings import Disproved, Ending, EngineDied, Faulted, Refused, SpawnFailed, Stalled, StopAsked
-from entrypoint.run.states import SERVING
+from entrypoint.run.limits import READY_SETTING
+from entrypoint.run.states import BEFORE_ENGINE, SERVING
 
 ARGPARSE_EXIT_CODE = 2
 EVIDENCE_LINES = 12
-_TELLING = re.compile(r"(?:^|\] )(?:[\w.]*(?:Error|Exception|Interrupt)\b.*|.*\berror: .+|.*hit an exception:.*)$")
-"""Lines that name an error: the last line of a traceback, argparse's complaint, SGLang's own announcement."""
+_REFUSAL = re.compile(r"(?:sglang serve|[\w.-]+): error: .")
+"""How argparse complains."""
+_TELLING = re.compile(
+    rf"(?:\[[^\]]*\] )?(?:[\w.]*(?:Error|Exception|Interrupt)(?::|\s*$)|{_REFUSAL.pattern}|\w+ hit an exception: )"
+)
+"""Lines that begin by naming an error: the last of a traceback, argparse's complaint, SGLang's own announcement. What
+stands further on may be a user's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,8 @@ def judge(ending: Ending, tail: Sequence[str], log_name: str) -> Verdict:  # noq
             return Verdict(
                 ExitCode.CONFIGURATION,
                 f"The engine's command cannot be executed: {ending.reason}.",
-                "Set engine.python to an interpreter that can import sglang.",
+                "See whether engine.python can be started on this node, and whether a value in [engine.args] or "
+                "[engine.env] is longer than the system takes (128 KiB).",
                 (),
                 "starting",
             )
@@ -93,12 +100,20 @@ def _refused(ending: Refused) -> Verdict:
 
 def _stalled(ending: Stalled, tail: Sequence[str], log_name: str) -> Verdict:
     seen = f"; the last sign was {ending.progress}" if ending.progress else ""
+    where = f"See the last lines of {log_name}. "
+    if ending.phase in BEFORE_ENGINE:
+        summary, where = f"Gave up after {ending.lasted_s:.0f} s of {ending.phase}.", ""
+    elif ending.setting == READY_SETTING:
+        summary = f"The engine was not ready in time: it was still {ending.phase}, for {ending.lasted_s:.0f} s{seen}."
+    else:
+        summary = (
+            f"The engine stalled while {ending.phase}: {ending.lasted_s:.0f} s in this phase, nothing new for "
+            f"{ending.still_s:.0f} s{seen}."
+        )
     return Verdict(
         ExitCode.RETRY_ELSEWHERE,
-        f"The engine stalled while {ending.phase}: {ending.lasted_s:.0f} s in this phase, nothing new for "
-        f"{ending.still_s:.0f} s{seen}.",
-        f"See the last lines of {log_name}. If it was only slow, raise {ending.setting} or deadlines.stall_s; "
-        "a requeue on another node may help.",
+        summary,
+        f"{where}If it was only slow, raise {ending.setting}; a requeue on another node may help.",
         tuple(tail[-EVIDENCE_LINES:]),
         str(ending.phase),
     )
@@ -110,7 +125,7 @@ def _died(ending: EngineDied, tail: Sequence[str], log_name: str) -> Verdict:
     told = f" Its log says: {telling}" if telling else " Its log does not say why."
     evidence = tuple(tail[-EVIDENCE_LINES:])
     phase = str(ending.phase)
-    if ending.status and ending.status.code == ARGPARSE_EXIT_CODE and telling and "error: " in telling:
+    if ending.status and ending.status.code == ARGPARSE_EXIT_CODE and telling and _REFUSAL.match(telling):
         return Verdict(
             ExitCode.CONFIGURATION,
             f"The engine refused its command line.{told}",
@@ -143,6 +158,6 @@ def _disproved(ending: Disproved) -> Verdict:
 def telling_line(tail: Sequence[str]) -> str | None:
     """Return the last line that names an error, or None: better no reason than a guessed one."""
     for line in reversed(tail):
-        if _TELLING.search(line.rstrip()):
+        if _TELLING.match(line):
             return line.strip()
     return None

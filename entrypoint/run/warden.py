@@ -41,14 +41,14 @@ def prctl(option: int, argument: int | bytes) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def descendants(root: int) -> list[int]:
+def descendants(root: int, proc: str = "/proc") -> list[int]:
     """Return the process ids below a process, from one look at /proc; those that vanish meanwhile are left out."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
+    for name in os.listdir(proc):
         if not name.isdigit():
             continue
         try:
-            with open(f"/proc/{name}/stat", "rb") as stat:
+            with open(f"{proc}/{name}/stat", "rb") as stat:
                 parent = int(stat.read().rpartition(b")")[2].split()[1])
         except (OSError, IndexError, ValueError):
             continue
@@ -60,6 +60,13 @@ def descendants(root: int) -> list[int]:
         found += below
         pending += below
     return found
+
+
+def given_environment() -> dict[bytes, bytes]:
+    """Return the environment as it was given: where the locale is C, Python adds LC_CTYPE to its own."""
+    with open("/proc/self/environ", "rb") as environ:
+        entries = [entry.partition(b"=") for entry in environ.read().split(b"\0") if entry]
+    return {name: value for name, _, value in entries}
 
 
 class Warden:
@@ -80,7 +87,8 @@ class Warden:
 
     def start(self, command: Sequence[str]) -> None:
         """Fork and exec the engine's main process in its own process group."""
-        os.set_inheritable(self._control_fd, False)
+        for fd in (self._control_fd, self._output_fd):
+            os.set_inheritable(fd, False)
         warden_pid = os.getpid()
         self._main_pid = os.fork()
         if self._main_pid == 0:
@@ -97,16 +105,25 @@ class Warden:
             os.setpgid(0, 0)
             for number in (*RESTORED, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
-            with open("/proc/self/oom_score_adj", "w") as score:
-                score.write(str(self._oom_score_adj))
+            self._raise_oom_score()
             null = os.open(os.devnull, os.O_RDONLY)
             for source, target in ((null, 0), (self._output_fd, 1), (self._output_fd, 2)):
                 os.dup2(source, target)
-            os.execvp(command[0], list(command))  # noqa: S606  # starting the engine is the purpose
+            environment = given_environment()
+            os.execvpe(command[0], list(command), environment)  # noqa: S606  # starting the engine is the purpose
         except OSError as error:
             self._tell(f"failed {error.errno}")
         finally:
             os._exit(127)
+
+    def _raise_oom_score(self) -> None:
+        """Offer this process to the out-of-memory killer; only more than it is already, which nobody is denied."""
+        try:
+            with open("/proc/self/oom_score_adj", "r+") as score:
+                if int(score.read()) < self._oom_score_adj:
+                    score.write(str(self._oom_score_adj))
+        except OSError:  # a sandbox without this file: the engine serves as well without it
+            return
 
     def watch(self) -> None:
         """Return when no process of the engine is left."""
@@ -121,10 +138,17 @@ class Warden:
                 if fd == wake_read:
                     os.read(wake_read, 4096)
                     self._reap()
-                elif not self._obey(os.read(self._control_fd, 64)):
+                elif not self._obey(self._listen()):
                     self.slay()
         self.slay()
         self._tell("gone")
+
+    def _listen(self) -> bytes:
+        """Return commands, or nothing when the supervisor is gone."""
+        try:
+            return os.read(self._control_fd, 64)
+        except ConnectionResetError:  # how its end reads when it died before it had read everything from here
+            return b""
 
     def _obey(self, commands: bytes) -> bool:
         """Act on commands; return False when everything shall end, which is also what a closed socket means."""

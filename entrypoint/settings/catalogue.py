@@ -45,6 +45,12 @@ def is_open_table(field: FieldInfo) -> bool:
     return get_origin(field.annotation) is dict
 
 
+def is_list(path: KeyPath) -> bool:
+    """Say whether the setting at a path is a list of texts, such as ``rules.ignore``."""
+    field = fields().get(path)
+    return field is not None and get_origin(field.annotation) is frozenset
+
+
 def is_secret(field: FieldInfo) -> bool:
     """Say whether a setting's value must never be shown."""
     return SecretStr in alternatives(field.annotation)

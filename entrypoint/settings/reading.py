@@ -7,6 +7,8 @@ from entrypoint.settings import catalogue, words
 from entrypoint.settings.origin import KeyPath, Origin, dotted, spelled
 from entrypoint.settings.problems import Problem
 
+_VARIABLES = ("engine", "env")
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -49,11 +51,35 @@ def read_tree(tree: Mapping[str, object], origin_of: Callable[[KeyPath], Origin]
             problems.append(unknown(path, value, origin))
         elif _wants_table(path):
             problems.append(wrong_type(path, value, origin))
+        elif (impossible := _impossible(path, value)) is not None:
+            problems.append(Problem(origin.source, f"{dotted(path)}: {impossible[0]}", impossible[1]))
         elif name in given:
             problems.append(_twice(name, origin, given[name].origin))
         else:
             given[name] = Given(name, value, origin)
     return Reading(tuple(given.values()), tuple(problems))
+
+
+def _impossible(path: KeyPath, value: object) -> tuple[str, str] | None:
+    """Return what the operating system could not hand on, and what to do; None where it can."""
+    if path[:2] == _VARIABLES and (not path[-1] or "=" in path[-1]):
+        return "no environment variable can have this name", "Write the name as the key and the rest as its value."
+    if any("\0" in text for text in (*path, *_texts(value))):
+        return "the text holds a NUL character, where every path and argument would end", "Remove the \\u0000."
+    return None
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text in a value, however deep."""
+    left = [value]
+    while left:
+        inner = left.pop()
+        if isinstance(inner, str):
+            yield inner
+        elif isinstance(inner, Mapping):
+            left += [*inner.keys(), *inner.values()]
+        elif isinstance(inner, list):
+            left += inner
 
 
 def unknown(path: KeyPath, value: object, origin: Origin) -> Problem:

@@ -80,8 +80,13 @@ class Masker:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        spellings = {spelling for secret in secrets for spelling in _spellings(secret)}
+        self._secrets = tuple(secrets)
+        spellings = {spelling for secret in self._secrets for spelling in _spellings(secret)}
         self._spellings = tuple(sorted(spellings, key=lambda spelling: (-len(spelling), spelling)))
+
+    def also(self, secrets: Iterable[str]) -> "Masker":
+        """Return a masker that knows more secrets."""
+        return Masker([*self._secrets, *secrets])
 
     @property
     def overlap_bytes(self) -> int:

@@ -136,7 +136,7 @@ class CacheSettings(Section):
     )
     hf_home: UserPath | None = Field(
         None,
-        description="Hugging Face home with the model hub; by default HF_HOME, else huggingface in the shared one.",
+        description="Hugging Face home with the model hub; by default HF_HOME, else ~/.cache/huggingface.",
     )
     key: str = Field("auto", description="Directory name under which one engine's caches lie; 'auto' uses its version.")
 

@@ -1,6 +1,7 @@
 """Settings given as text: environment variables and options of the command line."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from json import JSONDecodeError
 from typing import NoReturn
@@ -14,10 +15,15 @@ from entrypoint.settings.problems import Problem
 from entrypoint.settings.reading import Reading, read_tree, unknown
 from entrypoint.settings.schema import Settings
 
-NOT_SETTINGS = frozenset({CONFIG_VARIABLE})
+TOKEN_VARIABLE = "SUPERVISE_TOKEN"  # noqa: S105 - the name of a variable, no token
+"""Environment variable with the token of a run that is asked or drained."""
+
+NOT_SETTINGS = frozenset({CONFIG_VARIABLE, TOKEN_VARIABLE})
 """Variables with our prefix that are no settings."""
 
 _MOST_KEYS = 3
+_WORD = re.compile(r"[^\s,]+")
+"""One item of a list that is written as people do, with commas or blanks; JSON is understood as well."""
 
 
 class _TextSettings(Settings, BaseSettings):
@@ -61,6 +67,8 @@ def _read(path: KeyPath, text: str, origin: Origin) -> Reading:
     if catalogue.in_open_table(path):
         value = text if path[:2] == ("engine", "env") else _flag_value(text)
         return read_tree({path[0]: {path[1]: {path[2]: value}}}, lambda _: origin)
+    if catalogue.is_list(path) and not text.lstrip().startswith("["):
+        return read_tree({path[0]: {path[1]: _WORD.findall(text)}}, lambda _: origin)
     source = EnvSettingsSource(_TextSettings)
     source.env_vars = {(PREFIX + "__".join(path)).lower(): text}
     try:
@@ -93,9 +101,10 @@ def _not_json(path: KeyPath, error: SettingsError, origin: Origin) -> Problem:
     cause = error.__cause__
     place = f" (at character {cause.pos + 1})" if isinstance(cause, JSONDecodeError) else ""
     field = catalogue.field_at(path)
-    example = '{"key": "value"}' if field is None or catalogue.is_open_table(field) else '["one", "two"]'
+    is_table = field is None or catalogue.is_open_table(field)
+    example = '{"key": "value"}' if is_table else '["one", "two"] or one,two'
     return Problem(
         origin.source,
         f"{dotted(path)}: expected JSON, got text that is none{place}",
-        f"Write the value as JSON, such as {example}.",
+        f"Write the value as {'JSON, such as ' if is_table else ''}{example}.",
     )

@@ -1,7 +1,7 @@
 """The board: everything that the health endpoints show, kept current by the run and read from memory."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,7 @@ class Board:
         progress: Last progress of the current phase, in words.
         self_check: The last self-check with its transcript.
         findings: What checks found.
-        log: The engine's log: where it is, lines lost.
+        log: Tells of the engine's log when somebody asks: where it is, lines lost.
         verdict: How it ended.
     """
 
@@ -57,7 +57,7 @@ class Board:
     progress: str | None = None
     self_check: Mapping[str, Any] | None = None
     findings: tuple[Mapping[str, Any], ...] = ()
-    log: dict[str, Any] = field(default_factory=dict)
+    log: Callable[[], Mapping[str, Any]] = dict
     verdict: Mapping[str, Any] | None = None
     readyz: bytes = b""
 
@@ -111,7 +111,7 @@ class Board:
             "load": self.load,
             "self_check": self.self_check,
             "findings": list(self.findings),
-            "log": self.log,
+            "log": dict(self.log()),
             "verdict": self.verdict,
         }
 

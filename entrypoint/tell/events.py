@@ -4,19 +4,23 @@ Writing happens in a thread behind a bounded queue, since a log on a hung file s
 """
 
 import logging
+import os
 import queue
 import sys
 import threading
 import time
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
+from functools import partial
 from logging.handlers import QueueHandler, QueueListener
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
 import structlog
 
+from entrypoint.readable import shortened
 from entrypoint.settings.redaction import Masker
+from entrypoint.tell.files import PRIVATE_FILE
 
 QUEUED_EVENTS = 10_000
 FLUSH_S = 2.0
@@ -42,6 +46,48 @@ class _DroppingQueueHandler(QueueHandler):
             self.dropped += 1
 
 
+class _Writer(logging.Handler):
+    """Writes lines past Python's own buffers: their locks, held by a write that hangs, would hang Python's end as well.
+
+    Args:
+        write: Writes a text.
+    """
+
+    lost = 0
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        super().__init__()
+        self._write = write
+
+    def createLock(self) -> None:  # noqa: N802  # the name is logging's
+        """Go without a lock: there is one writer thread, and logging waits for locks when Python ends."""
+        self.lock = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, or count it as lost: there is nowhere else to tell that."""
+        try:
+            text = self.format(record) + "\n"
+        except Exception:  # noqa: BLE001  # what is wrong with one line must not end all later ones
+            self.handleError(record)
+            return
+        try:
+            self._write(text)
+        except (OSError, ValueError):  # ValueError: the stream is closed
+            self.lost += 1
+
+
+class _Listener(QueueListener):
+    """The writer thread."""
+
+    def __init__(self, records: queue.Queue[Any], *writers: _Writer) -> None:
+        super().__init__(records, *writers)
+        self._records = records
+
+    def enqueue_sentinel(self) -> None:
+        """Ask the thread to end after what is queued, waiting for a place in the queue."""
+        self._records.put(None)
+
+
 class EventLog:
     """Where a run tells what happens.
 
@@ -62,14 +108,15 @@ class EventLog:
     ) -> None:
         self._masker = masker
         console = style == "console" or (style == "auto" and stream.isatty())
-        handlers: list[logging.Handler] = [_handler(logging.StreamHandler(stream), _Console() if console else _JSON)]
-        if path is not None:
-            path.touch(mode=0o600)
-            handlers.append(_handler(logging.FileHandler(path, encoding="utf-8"), _JSON))
-        self._queue_handler = _DroppingQueueHandler(queue.Queue(QUEUED_EVENTS))
-        self._listener = QueueListener(self._queue_handler.queue, *handlers)
-        self._handlers = handlers
+        self._writers = [_writer(_write_to(stream), _Console() if console else _JSON)]
+        self._file, unwritable = _open(path)
+        if self._file is not None:
+            self._writers.append(_writer(partial(_write_all, self._file), _JSON))
+        records: queue.Queue[Any] = queue.Queue(QUEUED_EVENTS)
+        self._queue_handler = _DroppingQueueHandler(records)
+        self._listener = _Listener(records, *self._writers)
         self._listener.start()
+        self._flusher: threading.Thread | None = None
         # Not one of the global loggers: two runs in one process, as in tests, must not share handlers.
         logger = logging.Logger("supervise", level=logging.DEBUG)  # noqa: LOG001
         logger.addHandler(self._queue_handler)
@@ -83,11 +130,13 @@ class EventLog:
             ],
             wrapper_class=structlog.BoundLogger,
         )
+        if unwritable is not None:
+            self.error("events-unwritten", path=str(path), reason=unwritable)
 
     @property
     def dropped(self) -> int:
-        """Number of events that were lost because nothing could be written."""
-        return self._queue_handler.dropped
+        """Number of lines that were lost because they could not be written, or not in time."""
+        return self._queue_handler.dropped + sum(writer.lost for writer in self._writers)
 
     def tell(self, event: str, **details: Any) -> None:
         """Tell that something happened.
@@ -108,18 +157,44 @@ class EventLog:
 
     def close(self) -> None:
         """Write what is queued, for a bounded time."""
-        flusher = threading.Thread(target=self._listener.stop, daemon=True)
-        flusher.start()
-        flusher.join(FLUSH_S)
-        if not flusher.is_alive():
-            for handler in self._handlers:
-                handler.close()
+        if self._flusher is None:
+            self._flusher = threading.Thread(target=self._listener.stop, daemon=True)
+            self._flusher.start()
+        self._flusher.join(FLUSH_S)
+        if not self._flusher.is_alive() and self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def _mask(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
         return {key: self._masker.mask_value(value) for key, value in event.items()}
 
 
-def _handler(handler: logging.Handler, renderer: Any) -> logging.Handler:
+def _open(path: Path | None) -> tuple[int | None, str | None]:
+    """Return a file that lines are added to, or why it cannot be written: the run goes on without it."""
+    if path is None:
+        return None, None
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE), None
+    except OSError as error:
+        return None, error.strerror
+
+
+def _write_to(stream: TextIO) -> Callable[[str], object]:
+    """Return how to write to a stream: to the file below it, where there is one."""
+    try:
+        return partial(_write_all, stream.fileno())
+    except (OSError, AttributeError):  # a stream of a test, or none at all
+        return stream.write
+
+
+def _write_all(descriptor: int, text: str) -> None:
+    data = text.encode("utf-8", "backslashreplace")
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _writer(write: Callable[[str], object], renderer: Any) -> _Writer:
+    handler = _Writer(write)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
@@ -148,7 +223,7 @@ class _Console:
         sign = {"warning": "! ", "error": "!! "}.get(event.pop("level"), "")
         name, block = event.pop("event"), event.pop("block", "")
         render = _LINES.get(name)
-        line = f"{at}  {sign}" + (render(event) if render else _plain_line(name, event))
+        line = f"{at}  {sign}" + shortened(render(event) if render else _plain_line(name, event))
         return f"{line.rstrip()}\n{block}" if block else line.rstrip()
 
 
@@ -168,7 +243,11 @@ def _check_lines(event: EventDict) -> str:
     return str(event["summary"])
 
 
-_LINES = {"state": _state_line, "ended": _end_lines, "self-check": _check_lines}
+def _finding_lines(event: EventDict) -> str:
+    return f"{event['severity']:<14}  {event['message']} ({event['rule']})\n  What to do: {event['remedy']}"
+
+
+_LINES = {"state": _state_line, "ended": _end_lines, "self-check": _check_lines, "finding": _finding_lines}
 """Events whose details read better in another form than as a list."""
 
 

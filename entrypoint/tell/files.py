@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,15 @@ def write_private(path: Path, text: str) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    staged = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+    staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    # New or not at all (O_EXCL): nothing that lies there already is followed, nor keeps its own permissions.
+    descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        # A log's broken characters must not cost the report.
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         staged.replace(path)
-    except OSError:
+    except BaseException:
         staged.unlink(missing_ok=True)
         raise
 

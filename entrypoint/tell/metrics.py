@@ -11,8 +11,9 @@ from entrypoint.tell.board import Board
 
 _ENGINE_GAUGES = (
     ("pool_tokens", "supervise_engine_pool_tokens", "Size of the engine's KV pool in tokens, as it printed it."),
-    ("available_memory_gb", "supervise_engine_available_memory_gigabytes", "Last memory figure the engine printed."),
 )
+GIB = 2**30
+"""What the engine prints as GB is this (``get_available_gpu_memory`` divides by 1 << 30; 0.5.23)."""
 _LOAD_GAUGES = (
     ("running", "supervise_engine_running_requests", "Requests that the engine works on."),
     ("waiting", "supervise_engine_waiting_requests", "Requests that wait in the engine's queue."),
@@ -45,7 +46,7 @@ class BoardCollector(Collector):
         yield _counter(
             "supervise_log_lines_dropped",
             "Engine log lines that did not reach the disk.",
-            float(board.log.get("dropped_lines", 0)),
+            float(board.log().get("dropped_lines", 0)),
         )
         if board.self_check is not None:
             yield _gauge(
@@ -54,6 +55,9 @@ class BoardCollector(Collector):
                 float(bool(board.self_check.get("passed"))),
             )
         yield from _present(_ENGINE_GAUGES, board.engine)
+        if isinstance(available_gib := board.engine.get("available_memory_gb"), int | float):
+            name = "supervise_engine_available_memory_bytes"
+            yield _gauge(name, "Last memory figure the engine printed.", float(available_gib) * GIB)
         yield from _present(_LOAD_GAUGES, board.load or {})
 
 

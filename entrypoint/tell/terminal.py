@@ -30,7 +30,8 @@ def curl_line(endpoint: Endpoint) -> str:
     """Return a command that asks the server for a tool call; a key is taken from OPENAI_API_KEY, never shown."""
     key = ' -H "Authorization: Bearer $OPENAI_API_KEY"' if endpoint.api_key else ""
     body = shlex.quote(json.dumps({"model": endpoint.model, **WEATHER_REQUEST}))
-    return f"curl -s {endpoint.url}/chat/completions -H 'Content-Type: application/json'{key} -d {body}"
+    url = shlex.quote(f"{endpoint.url}/chat/completions")
+    return f"curl -s {url} -H 'Content-Type: application/json'{key} -d {body}"
 
 
 def ready_text(endpoint: Endpoint, phases: Sequence[Phase]) -> str:

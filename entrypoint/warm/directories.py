@@ -7,13 +7,24 @@ from collections.abc import Iterable
 
 from entrypoint.findings import Finding
 from entrypoint.node.directories import writable_finding
-from entrypoint.plan.caches import CacheDirectory
+from entrypoint.plan.caches import CacheDirectory, CacheLayer
+
+SETTINGS = {
+    CacheLayer.SHARED: "caches.shared",
+    CacheLayer.LOCAL: "caches.local",
+    CacheLayer.HUB: "caches.hf_home",
+}
+"""The setting that chooses where a layer lies."""
 
 
 def prepare(caches: Iterable[CacheDirectory]) -> tuple[Finding, ...]:
-    """Create every cache directory; return what is wrong with those that cannot be used.
+    """Create every cache directory; return what is wrong, once for each layer, since a layer is moved as a whole.
 
     May hang with a network file system: call it in a thread.
     """
-    found = (writable_finding(cache.path, cache.variable, "caches." + cache.layer) for cache in caches)
-    return tuple(finding for finding in found if finding is not None)
+    found: dict[CacheLayer, Finding] = {}
+    for cache in caches:
+        finding = writable_finding(cache.path, cache.variable, SETTINGS[cache.layer])
+        if finding is not None:
+            found.setdefault(cache.layer, finding)
+    return tuple(found.values())

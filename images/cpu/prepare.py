@@ -21,6 +21,7 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -116,7 +117,11 @@ def digest(files: Sequence[Path]) -> str:
 
 @contextmanager
 def only_one(home: Path) -> Iterator[None]:
-    """Hold the lock on everything below a home; the kernel releases it whatever happens to this process."""
+    """Hold the lock on everything below a home.
+
+    The commands that are started meanwhile inherit the lock: should this process be killed, it is free when they have
+    ended, too, and two installations never write into one environment.
+    """
     home.mkdir(parents=True, exist_ok=True)
     with (home / ".lock").open("a") as lock:
         try:
@@ -124,6 +129,7 @@ def only_one(home: Path) -> Iterator[None]:
         except BlockingIOError:
             tell(f"another run prepares {home}; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
+        os.set_inheritable(lock.fileno(), True)
         yield
 
 
@@ -171,7 +177,12 @@ def phase(name: str, command: Sequence[str], *, log: Path) -> None:
     began = time.monotonic()
     with log.open("w") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            close_fds=False,
         )
         try:
             status = wait_audibly(process, name)
@@ -263,6 +274,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Prepare what is missing and print where everything is."""
     arguments = parse()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     layout = layout_for(arguments.family or ["qwen3"], os.environ)
     try:
         if arguments.print_only:

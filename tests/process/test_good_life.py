@@ -16,7 +16,7 @@ def test_a_run_goes_from_checking_to_ready_and_stops_as_asked(start_fake: Start)
         run.signal(signal.SIGTERM)
         assert run.wait() == 0
         assert run.states() == [
-            *("checking", "warming", "waiting", "starting", "loading", "engine-up", "proving", "ready"),
+            *("checking", "warming", "waiting", "starting", "loading", "capturing", "engine-up", "proving", "ready"),
             *("draining", "stopping", "stopped"),
         ]
         run.assert_nothing_left()

@@ -8,7 +8,6 @@ import pytest
 from harness import READY_S, Supervised
 
 
-
 def start_real(
     engine: Mapping[str, str], directory: Path, ports: Iterator[int], *arguments: str, profile: str = "tiny"
 ) -> Supervised:

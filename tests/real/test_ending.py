@@ -27,7 +27,9 @@ class InFlight:
         self._thread.start()
         client = f"http://127.0.0.1:{run.engine_port}/v1/loads?include=core"
         wait_for(
-            lambda: httpx.get(client, trust_env=False).json()["loads"][0]["num_running_reqs"] > 0, 20, "a running request"
+            lambda: httpx.get(client, trust_env=False).json()["loads"][0]["num_running_reqs"] > 0,
+            20,
+            "a running request",
         )
 
     def _ask(self, run: Supervised) -> None:

@@ -54,9 +54,7 @@ def test_a_wrong_tool_parser_names_the_right_one(start: Start):
 
 
 def test_a_missing_reasoning_parser_is_found_and_the_server_held(start: Start):
-    run = start(
-        *("--engine.reasoning_parser", "", "--rules.ignore", "parsers-both", "--prove.on_failure", "hold")
-    )
+    run = start(*("--engine.reasoning_parser", "", "--rules.ignore", "parsers-both", "--prove.on_failure", "hold"))
     with run:
         run.wait_state("held", READY_S)
         assert run.get("/readyz").status_code == httpx.codes.SERVICE_UNAVAILABLE

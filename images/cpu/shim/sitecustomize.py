@@ -41,7 +41,7 @@ class TorchvisionOperators(MetaPathFinder):
 
 def declare_operators() -> None:
     """Declare the schemas of ``nms`` and ``qnms``; they live as long as the library object does."""
-    import torch  # noqa: PLC0415 - every Python process of the engine runs this module, few need torch
+    import torch  # every Python process of the engine runs this module, few need torch
 
     library = torch.library.Library("torchvision", "FRAGMENT")
     for operator in ("nms", "qnms"):

@@ -1,3 +1,3 @@
-"""A stand-in for SGLang: the same flags, lines and endpoints, with faults that can be switched on."""
+"""A stand-in for SGLang that tests put on PYTHONPATH: it loads no model, and its faults can be switched."""
 
 __version__ = "0.5.23"

@@ -28,10 +28,10 @@ def check(host: str, port: int) -> Finding | None:
     return ports.port_finding(host, port, "the engine", "engine.port")
 
 
-def refusal(host: str, port: int) -> Finding:
+def refusal(host: str, port: int, setting: str = "engine.port") -> Finding:
     finding = check(host, port)
     assert finding is not None
-    assert (finding.severity, finding.code, finding.setting) == (Severity.ERROR, ExitCode.NODE_UNFIT, "engine.port")
+    assert (finding.severity, finding.code, finding.setting) == (Severity.ERROR, ExitCode.NODE_UNFIT, setting)
     return finding
 
 
@@ -123,14 +123,14 @@ def test_a_privileged_port_names_the_user(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "", "x" * 70, "300.1.1.1"])
 def test_a_host_that_cannot_be_resolved_is_named(host: str):
-    finding = refusal(host, 8000)
+    finding = refusal(host, 8000, "engine.host")
     assert finding.rule == "port-unusable"
     assert "cannot be resolved" in finding.message
     assert repr(host) in finding.message
 
 
 def test_an_address_of_another_machine_is_named():
-    finding = refusal("192.0.2.1", 8000)
+    finding = refusal("192.0.2.1", 8000, "engine.host")
     assert finding.rule == "port-unusable"
     assert "no address of this node" in finding.message
 

@@ -237,11 +237,6 @@ def test_a_whole_section_can_be_json_and_a_single_variable_beats_it(resolve: Loa
     assert resolved.origin("engine.host").source == "SUPERVISE_ENGINE"
 
 
-def test_a_list_is_json(resolve: Load):
-    resolved = resolve(environ={"SUPERVISE_RULES__IGNORE": '["a", "b"]'})
-    assert resolved.settings.rules.ignore == {"a", "b"}
-
-
 def test_an_unknown_variable_names_the_nearest_one(refused: Callable[..., str]):
     report = refused(environ={"SUPERVISE_ENGINE__PROT": "1"})
     assert report.startswith("SUPERVISE_ENGINE__PROT: ")
@@ -258,8 +253,26 @@ def test_variables_of_others_are_none_of_ours(resolve: Load, name: str):
     assert resolve(environ={name: "1"}).settings.engine.port == 30000
 
 
+@pytest.mark.parametrize("text", ["a b", "a,b", " a , b,", '["a", "b"]'])
+def test_a_list_may_be_words_as_well_as_json(resolve: Load, text: str):
+    assert resolve(environ={"SUPERVISE_RULES__IGNORE": text}).settings.rules.ignore == {"a", "b"}
+    assert resolve(overrides=[("rules.ignore", text)]).settings.rules.ignore == {"a", "b"}
+
+
+def test_an_empty_text_is_an_empty_list(resolve: Load):
+    assert resolve('rules.ignore = ["a"]', overrides=[("rules.ignore", "")]).settings.rules.ignore == frozenset()
+
+
+def test_the_token_of_a_run_is_no_setting(resolve: Load):
+    assert resolve(environ={"SUPERVISE_TOKEN": "s3cret"}).settings.engine.port == 30000
+
+
+def test_what_is_only_similar_to_the_token_of_a_run_is_an_error(refused: Callable[..., str]):
+    assert refused(environ={"SUPERVISE_TOKENS": "s3cret"}).startswith("SUPERVISE_TOKENS: ")
+
+
 def test_text_that_should_be_json_and_is_none_is_an_error(refused: Callable[..., str]):
-    report = refused(environ={"SUPERVISE_RULES__IGNORE": "port-taken"})
+    report = refused(environ={"SUPERVISE_RULES__IGNORE": "[port-taken"})
     assert "SUPERVISE_RULES__IGNORE: rules.ignore: expected JSON" in report
     assert '["one", "two"]' in report
 

@@ -208,3 +208,10 @@ def test_an_endless_line_does_not_grow_in_memory():
 
     assert len(stream.peek()) <= 5096
     assert sum(part.count(b"x") for part in out) + stream.peek().count(b"x") == 100_000
+
+
+def test_a_masker_that_learns_more_secrets_keeps_those_that_it_knew():
+    known = Masker(["first-secret"])
+    more = known.also(["second-secret"])
+    assert more.mask_text("first-secret second-secret") == "*** ***"
+    assert known.mask_text("first-secret second-secret") == "*** second-secret"

@@ -1,1 +1,1 @@
-"""What the stand-in has of SGLang's runtime."""
+"""The part of the fake engine that the supervisor asks for flags."""

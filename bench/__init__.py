@@ -1,0 +1,1 @@
+"""Benchmarks of the supervisor itself, beside what it replaces: ``python -m bench``."""

@@ -1,0 +1,280 @@
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from entrypoint.engine.log import FactKind, LogFact
+from entrypoint.plan.plan import Plan
+from entrypoint.run.child import ExitStatus
+from entrypoint.run.endings import Ending, EngineDied, SpawnFailed
+from entrypoint.run.keeper import KILL_S, PROGRESS_EVERY_S, Keeper
+from entrypoint.run.numbers import EngineNumbers
+from entrypoint.run.release import ReleaseLimits
+from entrypoint.run.states import Happening, State
+from entrypoint.run.works import Works
+
+InNoTime = Callable[[Coroutine[Any, Any, Any]], Any]
+LIMITS = ReleaseLimits(begin_s=6, finish_s=25)
+
+
+class Engine:
+    """A generation and its child in one."""
+
+    def __init__(self, *, started: bool = True, gone: bool = False) -> None:
+        self.child = self
+        self.started = started
+        self.gone = gone
+        self.number = 0
+        self.started_at = asyncio.get_running_loop().time()
+        self.was_ready = False
+        self.numbers = EngineNumbers()
+        self.release_begun = asyncio.Event()
+        self.done: list[str] = []
+
+    def handles_sigterm(self) -> bool:
+        return False
+
+    def kill(self) -> None:
+        self.done.append("kill")
+
+    def take(self, facts: list[LogFact]) -> bool:
+        return any(self.numbers.note(fact) for fact in facts)
+
+    async def close(self) -> None:
+        self.done.append("close")
+
+
+class Bench:
+    """A keeper, and what it posts."""
+
+    def __init__(self, around: Any, engine: Engine | None, state: State = State.READY) -> None:
+        self.posted: list[Happening] = []
+        self.endings: list[Ending] = []
+        self.failures: list[BaseException] = []
+        self.around = around
+        self.surroundings = around.surroundings()
+        self.works = Works(self.failures.append)
+        self.keeper = Keeper(self.surroundings, self.works, self.post)
+        self.keeper._generation = engine  # type: ignore[assignment]
+        self.keeper.state = state
+
+    def post(self, happening: Happening, ending: Ending | None = None) -> None:
+        self.posted.append(happening)
+        if ending is not None:
+            self.endings.append(ending)
+
+    def end(self) -> None:
+        self.works.leave(None)
+        assert self.failures == []
+
+
+@contextmanager
+def bench(around: Any, engine: Engine | None, state: State = State.READY) -> Iterator[Bench]:
+    made = Bench(around, engine, state)
+    yield made
+    made.end()
+
+
+def progress(done: int) -> LogFact:
+    return LogFact(FactKind.LOAD_PROGRESS, {"done": str(done), "total": "9", "bar": "b"}, "the line")
+
+
+# Killing
+
+
+@pytest.mark.parametrize("state", [State.ABORTING, State.STOPPING, State.RESTARTING])
+def test_a_running_engine_is_killed_and_its_end_awaited(in_no_time: InNoTime, around: Any, state: State):
+    async def story() -> None:
+        engine = Engine()
+        with bench(around, engine, state) as made:
+            made.keeper.kill()
+            await asyncio.sleep(KILL_S - 0.1)
+            assert engine.done == ["kill"]
+            assert made.posted == []
+            await asyncio.sleep(0.2)
+            assert made.posted == [Happening.RELEASE_EXPIRED]
+            (note,) = made.keeper.notes
+            assert "still there 10 s after SIGKILL" in note
+
+    in_no_time(story())
+
+
+def test_nothing_is_awaited_where_no_engine_was_ever_started(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        with bench(around, None, State.STOPPING) as made:
+            made.keeper.kill()
+            assert made.posted == [Happening.ENGINE_GONE]
+
+    in_no_time(story())
+
+
+@pytest.mark.parametrize("state", [State.ABORTING, State.STOPPING])
+def test_an_engine_that_is_gone_is_not_awaited_again(in_no_time: InNoTime, around: Any, state: State):
+    async def story() -> None:
+        engine = Engine(gone=True)
+        with bench(around, engine, state) as made:
+            made.keeper.kill()
+            await asyncio.sleep(KILL_S * 2)
+            assert made.posted == [Happening.ENGINE_GONE]
+            assert made.keeper.notes == []
+
+    in_no_time(story())
+
+
+def test_a_restart_is_not_told_twice_that_the_old_engine_is_gone(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        with bench(around, Engine(gone=True), State.RESTARTING) as made:
+            made.keeper.kill()
+            await asyncio.sleep(0)
+            assert made.posted == []
+
+    in_no_time(story())
+
+
+# Release
+
+
+def test_an_engine_that_survives_its_release_is_given_up(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        engine = Engine()
+        with bench(around, engine, State.STOPPING) as made:
+            await made.keeper.release(LIMITS)
+            assert engine.done == ["kill"]
+            assert made.posted == [Happening.RELEASE_EXPIRED]
+            assert ("tell", "engine-killed", {"why": "nothing-to-release"}) in around.told
+
+    in_no_time(story())
+
+
+def test_a_release_of_an_engine_that_could_not_be_started_is_over_at_once(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        with bench(around, Engine(started=False), State.STOPPING) as made:
+            await made.keeper.release(LIMITS)
+            assert made.posted == [Happening.ENGINE_GONE]
+
+    in_no_time(story())
+
+
+def test_requests_that_a_kill_cut_off_are_noted(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        with bench(around, Engine(), State.STOPPING) as made:
+            made.keeper.in_flight = 4
+            await made.keeper.release(LIMITS)
+            assert made.keeper.notes[0] == "4 requests in flight could not be finished within drain.timeout_s."
+
+    in_no_time(story())
+
+
+# News of the engine
+
+
+def test_a_death_is_posted_with_all_that_is_known_of_it(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        engine = Engine()
+        with bench(around, engine, State.LOADING) as made:
+            await asyncio.sleep(7)
+            made.keeper.on_exited(engine, ExitStatus(3, None))  # type: ignore[arg-type]
+            assert made.posted == [Happening.ENGINE_DIED]
+            assert made.endings == [EngineDied(State.LOADING, ExitStatus(3, None), 0, pytest.approx(7))]
+
+    in_no_time(story())
+
+
+@pytest.mark.parametrize(("state", "in_flight", "lost"), [("draining", 2, 1), ("draining", 0, 0), ("ready", 2, 0)])
+def test_requests_that_an_engine_lost_while_it_drained_are_noted(
+    in_no_time: InNoTime, around: Any, state: str, in_flight: int, lost: int
+):
+    async def story() -> None:
+        engine = Engine()
+        with bench(around, engine, State(state)) as made:
+            made.keeper.in_flight = in_flight
+            made.keeper.on_exited(engine, ExitStatus(None, 9))  # type: ignore[arg-type]
+            assert len(made.keeper.notes) == lost
+
+    in_no_time(story())
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(FileNotFoundError(2, "No such file or directory"), "No such file or directory"), (OSError("odd"), "odd")],
+)
+def test_a_command_that_cannot_be_executed_is_posted_with_the_reason(
+    in_no_time: InNoTime, around: Any, error: OSError, reason: str
+):
+    async def story() -> None:
+        engine = Engine()
+        with bench(around, engine, State.STARTING) as made:
+            made.keeper.on_spawn_failed(engine, error)  # type: ignore[arg-type]
+            assert made.posted == [Happening.SPAWN_FAILED]
+            assert made.endings == [SpawnFailed(reason)]
+
+    in_no_time(story())
+
+
+def test_facts_are_signs_of_phases(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        engine = Engine()
+        with bench(around, engine, State.STARTING) as made:
+            made.keeper._on_facts(engine, [progress(1), LogFact(FactKind.HTTP_UP, {}, "the line")])  # type: ignore[arg-type]
+            assert made.posted == [Happening.LOAD_SEEN, Happening.PORT_OPEN]
+            assert made.surroundings.board.progress == "1 of 9 shards loaded"
+
+    in_no_time(story())
+
+
+def test_facts_of_an_earlier_generation_are_nothing(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        with bench(around, Engine(), State.STARTING) as made:
+            made.keeper._on_facts(Engine(), [progress(1)])  # type: ignore[arg-type]
+            assert made.posted == []
+            assert made.surroundings.board.progress is None
+
+    in_no_time(story())
+
+
+def test_progress_is_told_not_more_often_than_anybody_reads(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        engine = Engine()
+        with bench(around, engine, State.LOADING) as made:
+            for done in range(1, 9):
+                made.keeper._on_facts(engine, [progress(done)])  # type: ignore[arg-type]
+                await asyncio.sleep(PROGRESS_EVERY_S / 4)
+            told = [details["progress"] for _, event, details in around.told if event == "progress"]
+            assert told == ["1 of 9 shards loaded", "5 of 9 shards loaded"]
+            assert made.surroundings.board.progress == "8 of 9 shards loaded"
+
+    in_no_time(story())
+
+
+def test_without_an_engine_there_is_nothing_to_look_at(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        with bench(around, None) as made:
+            assert made.keeper.look() is None
+            assert made.keeper.tail() == ()
+            assert not made.keeper.was_ready
+            with pytest.raises(RuntimeError, match="no engine was started"):
+                _ = made.keeper.current
+            await made.keeper.close()
+
+    in_no_time(story())
+
+
+# A real start
+
+
+def test_a_command_that_cannot_even_reach_a_warden_is_posted_as_not_executable(
+    around: Any, planned: Callable[..., Plan]
+):
+    async def story() -> None:
+        plan = planned(model={"path": "/models/tiny"}, engine={"args": {"chat-template": "x" * (1 << 22)}})
+        plan.run_directory.mkdir(parents=True)
+        made = Bench(around, None, State.STARTING)
+        made.keeper.spawn(plan)
+        assert made.posted == [Happening.SPAWN_FAILED]
+        assert made.endings == [SpawnFailed("Argument list too long")]
+        await made.keeper.close()
+        made.end()
+
+    asyncio.run(story())
