@@ -14,6 +14,7 @@ from entrypoint.cli.parse import Call
 from entrypoint.cli.streams import complain
 from entrypoint.cli.where import Run, find, status_of
 from entrypoint.outcome import ExitCode, SuperviseError
+from entrypoint.readable import shortened
 
 LOOK_S = 1.0
 FILLED_S = 10.0
@@ -64,7 +65,7 @@ def _appear(call: Call, deadline: float | None) -> Run:
                 if time.monotonic() - found_at >= FILLED_S:
                     raise
             elif not told:
-                complain(f"supervise: waiting for {where} to appear\n")
+                complain(f"supervise: waiting for {shortened(where)} to appear\n")
                 told = True
         _pause(deadline, f"{where} has not appeared")
 

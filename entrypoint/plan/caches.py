@@ -75,12 +75,21 @@ CACHE_RULES = (
 
 @dataclass(frozen=True, slots=True)
 class CacheDirectory:
-    """A cache variable with its directory."""
+    """A cache variable with its directory.
+
+    Attributes:
+        variable: The environment variable.
+        path: The directory.
+        layer: How it may be used.
+        reason: Why it is set.
+        root: The directory of everything in its layer.
+    """
 
     variable: str
     path: Path
     layer: CacheLayer
     reason: str
+    root: Path
 
 
 def shared_root(settings: CacheSettings, node: NodeFacts) -> Path:
@@ -105,7 +114,8 @@ def layout(settings: CacheSettings, node: NodeFacts, *, engine_version: str | No
         CacheLayer.HUB: _absolute(hub, node),
     }
     return tuple(
-        CacheDirectory(rule.variable, roots[rule.layer] / rule.place, rule.layer, rule.reason) for rule in CACHE_RULES
+        CacheDirectory(rule.variable, roots[rule.layer] / rule.place, rule.layer, rule.reason, roots[rule.layer])
+        for rule in CACHE_RULES
     )
 
 

@@ -226,7 +226,7 @@ def _as_decided(
     """Return the cache directories as ``[engine.env]`` left them."""
     values = {variable.name: variable.value for variable in variables}
     return tuple(
-        CacheDirectory(cache.variable, Path(value), cache.layer, cache.reason)
+        CacheDirectory(cache.variable, Path(value), cache.layer, cache.reason, cache.root)
         for cache in caches
         if (value := values.get(cache.variable)) is not None
     )

@@ -5,6 +5,7 @@ import json
 import secrets as tokens
 import signal
 import socket
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -112,6 +113,7 @@ async def _run_within(given: SessionInput, listener: socket.socket, events: Even
         await supervisor.run()
     except Exception:  # noqa: BLE001  # whatever it is, the run ends with a report and without its engine
         supervisor.ending = Faulted(tuple(traceback.format_exc().splitlines()))
+        board.enter("failed", ready=False, reasons=("the supervisor itself failed",), now=time.time())
     await supervisor.close()
     orphans.slay()  # what preflight's engine left in a session of its own
     announcer.withdraw()

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from entrypoint.findings import errors
+from entrypoint.findings import errors, without_ignored
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.render import finding_data
 from entrypoint.prove.transcript import CheckResult, CheckSpec, FailureKind
@@ -199,7 +199,8 @@ class Supervisor:
             self._post(Happening.CHECKED)
 
     async def _warm(self) -> None:
-        findings = await offload(lambda: prepare(self.plan.caches), "warm")
+        found = await offload(lambda: prepare(self.plan.caches), "warm")
+        findings = without_ignored(found, self.plan.settings.rules.ignore)
         if findings:
             self._post(Happening.WARM_FAILED, Refused(findings))
         else:

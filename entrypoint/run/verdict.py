@@ -12,6 +12,8 @@ from entrypoint.run.states import BEFORE_ENGINE, SERVING
 
 ARGPARSE_EXIT_CODE = 2
 EVIDENCE_LINES = 12
+TELLING_LINES = 40
+"""How far from the end the line that tells why may stand: libraries print their farewells after it."""
 _REFUSAL = re.compile(r"(?:sglang serve|[\w.-]+): error: .")
 """How argparse complains."""
 _TELLING = re.compile(
@@ -156,8 +158,11 @@ def _disproved(ending: Disproved) -> Verdict:
 
 
 def telling_line(tail: Sequence[str]) -> str | None:
-    """Return the last line that names an error, or None: better no reason than a guessed one."""
-    for line in reversed(tail):
+    """Return the last line that names an error, or None: better no reason than a guessed one.
+
+    Only the last lines count: after hours of serving an older one is about some client's request.
+    """
+    for line in reversed(tail[-TELLING_LINES:]):
         if _TELLING.match(line):
             return line.strip()
     return None

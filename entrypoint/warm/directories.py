@@ -4,6 +4,7 @@ Several processes of an engine creating the same missing directory at once is a 
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from entrypoint.findings import Finding
 from entrypoint.node.directories import writable_finding
@@ -18,13 +19,14 @@ SETTINGS = {
 
 
 def prepare(caches: Iterable[CacheDirectory]) -> tuple[Finding, ...]:
-    """Create every cache directory; return what is wrong, once for each layer, since a layer is moved as a whole.
+    """Create every cache directory; return what is wrong, once for each root, since a layer is moved as a whole.
 
-    May hang with a network file system: call it in a thread.
+    By default two layers have one root: the local one lies in the shared one. May hang with a network file system:
+    call it in a thread.
     """
-    found: dict[CacheLayer, Finding] = {}
+    found: dict[Path, Finding] = {}
     for cache in caches:
         finding = writable_finding(cache.path, cache.variable, SETTINGS[cache.layer])
         if finding is not None:
-            found.setdefault(cache.layer, finding)
+            found.setdefault(cache.root, finding)
     return tuple(found.values())

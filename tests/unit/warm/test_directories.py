@@ -10,7 +10,7 @@ from entrypoint.warm.directories import SETTINGS, prepare
 
 
 def cache(path: Path, layer: CacheLayer = CacheLayer.LOCAL) -> CacheDirectory:
-    return CacheDirectory("TRITON_CACHE_DIR", path, layer, "because")
+    return CacheDirectory("TRITON_CACHE_DIR", path, layer, "because", path.parent)
 
 
 def test_every_directory_is_made_with_its_parents(tmp_path: Path):
@@ -51,7 +51,7 @@ def test_one_that_cannot_be_made_is_named_with_its_setting_and_the_others_are_ma
 def test_a_layer_that_cannot_be_used_is_reported_once(tmp_path: Path):
     (tmp_path / "file").write_text("")
     local, shared = (tmp_path / "file" / name for name in ("local", "shared"))
-    found = prepare([cache(local / "a"), cache(local / "b"), cache(shared, CacheLayer.SHARED)])
+    found = prepare([cache(local / "a"), cache(local / "b"), cache(shared / "c", CacheLayer.SHARED)])
     assert [finding.setting for finding in found] == ["caches.local", "caches.shared"]
 
 
