@@ -126,6 +126,8 @@ class Keeper:
 
     def _on_progress(self, progress: str | None) -> None:
         """Note progress, and show it to those who watch, not more often than anybody reads."""
+        if self.state not in COMING_UP:
+            return  # a serving engine's lines are no phase's progress
         if self._timer is not None:
             self._timer.progressed(progress)
         self._around.board.progress = progress
