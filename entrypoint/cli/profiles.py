@@ -40,7 +40,8 @@ def _show(profile: Profile, call: Call) -> int:
 def _lines(profile: Profile) -> Iterator[str]:
     yield f"{profile.name}: {profile.title}"
     for name, text in profile.about.items():
-        yield f"{name}: {text}"
+        if name != "title":
+            yield f"{name}: {text}"
     yield ""
     for name, value in _leaves(profile.values):
         yield f"{name} = {json.dumps(value)}"
