@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +65,8 @@ class Generation:
         Raises:
             OSError: The warden cannot be started.
         """
-        loop = asyncio.get_running_loop()
         read_end, write_end = os.pipe()
-
-        def forward(facts: list[LogFact]) -> None:
-            try:
-                loop.call_soon_threadsafe(on_facts, facts)
-            except RuntimeError:
-                return  # the loop has closed: the run is over, and the file has the lines
-
+        forward = partial(_call_soon, asyncio.get_running_loop(), on_facts)
         self._log = LogPipe(read_end, log_path, masker=masker, on_facts=forward, max_bytes=log_max_bytes)
         self._log.start()
         self._child = EngineChild(argv, environment, write_end, listener)
@@ -92,6 +86,16 @@ class Generation:
     def started(self) -> bool:
         """Whether there are processes to look after."""
         return self._child is not None
+
+    def after_its_words(self, callback: Callable[[], None]) -> None:
+        """Call back in the event loop once all that the engine has printed so far is taken in, in bounded time.
+
+        News of its processes and its log come on two ways; what it said before it died is known before its death is.
+        """
+        if self._log is None:
+            callback()
+            return
+        self._log.when_caught_up(partial(_call_soon, asyncio.get_running_loop(), callback))
 
     def take(self, facts: Sequence[LogFact]) -> bool:
         """Take in what the log says; return whether any of it is progress."""
@@ -123,3 +127,10 @@ class Generation:
             log = self._log
             await asyncio.get_running_loop().run_in_executor(None, lambda: log.close(LOG_JOIN_S))
         await self.client.aclose()
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: Any) -> None:
+    try:
+        loop.call_soon_threadsafe(function, *arguments)
+    except RuntimeError:
+        return  # the loop has closed: the run is over, and the file has the lines

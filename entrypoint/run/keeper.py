@@ -202,7 +202,7 @@ class Keeper:
 
 
 class _Listener:
-    """Passes on what happens to the processes of one generation."""
+    """Passes on what happens to the processes of one generation, behind what they had printed until then."""
 
     def __init__(self, keeper: Keeper, generation: Generation) -> None:
         self._keeper = keeper
@@ -217,8 +217,8 @@ class _Listener:
 
     def on_exited(self, status: ExitStatus | None) -> None:
         """The main process ended."""
-        self._keeper.on_exited(self._generation, status)
+        self._generation.after_its_words(lambda: self._keeper.on_exited(self._generation, status))
 
     def on_gone(self) -> None:
         """No process is left."""
-        self._keeper.on_gone(self._generation)
+        self._generation.after_its_words(lambda: self._keeper.on_gone(self._generation))

@@ -1,5 +1,6 @@
 """The log pipe: the engine's output is read, masked, understood and written, and the engine never waits for it."""
 
+import fcntl
 import os
 import re
 import select
@@ -58,10 +59,14 @@ class LogPipe:
         self._tail: deque[bytes] = deque(maxlen=TAIL_LINES)
         self._tail_lock = threading.Lock()
         self._callback_error: Exception | None = None
-        self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._stopping = False
+        self._waiting: list[Callable[[], None]] = []
+        self._ended = False
+        self._requests_lock = threading.Lock()
         self._poll = select.poll()
         self._poll.register(read_fd, select.POLLIN)
-        self._poll.register(self._stop_fd, select.POLLIN)
+        self._poll.register(self._wake_fd, select.POLLIN)
         self._reader = threading.Thread(target=self._run, name="log-reader", daemon=True)
 
     @property
@@ -108,15 +113,34 @@ class LogPipe:
         """
         complete = self.join(timeout_s)
         if not complete:
-            os.eventfd_write(self._stop_fd, 1)
+            with self._requests_lock:
+                self._stopping = True
+            self._wake()
         if complete or self.join(timeout_s):
-            self._release_stop_fd()
+            self._release_wake_fd()
         return self._writer.close(timeout_s) and complete
 
-    def _release_stop_fd(self) -> None:
-        stop_fd, self._stop_fd = self._stop_fd, -1
-        if stop_fd >= 0:
-            os.close(stop_fd)
+    def when_caught_up(self, callback: Callable[[], None]) -> None:
+        """Call back once everything that is in the pipe now has been read and its facts have been told.
+
+        Called back in the reader's thread, or here at once where reading has ended; callbacks keep their order and must
+        not block.
+        """
+        with self._requests_lock:
+            self._waiting.append(callback)
+            if not self._ended:
+                self._wake()
+                return
+        self._call_waiting()
+
+    def _wake(self) -> None:
+        if self._wake_fd >= 0:
+            os.eventfd_write(self._wake_fd, 1)
+
+    def _release_wake_fd(self) -> None:
+        wake_fd, self._wake_fd = self._wake_fd, -1
+        if wake_fd >= 0:
+            os.close(wake_fd)
 
     def _run(self) -> None:
         try:
@@ -125,16 +149,49 @@ class LogPipe:
             self._take(self._stream.flush())
         finally:
             os.close(self._read_fd)
+            with self._requests_lock:
+                self._ended = True
+            self._call_waiting()
 
     def _read(self) -> bytes:
         """Wait for output, look at an unfinished line meanwhile; return nothing at the end."""
-        ready = self._poll.poll(SETTLED_MS if self._stream.has_pending else None)
-        if not ready:
+        while True:
+            ready = dict(self._poll.poll(SETTLED_MS if self._stream.has_pending else None))
+            if not ready:
+                self._look_at_unfinished()
+                ready = dict(self._poll.poll())
+            if self._wake_fd in ready:
+                os.eventfd_read(self._wake_fd)
+                self._catch_up()
+                if self._stopping:
+                    return b""
+            elif ready:
+                return os.read(self._read_fd, READ_BYTES)
+
+    def _catch_up(self) -> None:
+        """Read what lies in the pipe, never more than it can hold: a flood must not keep those who wait."""
+        with self._requests_lock:
+            if not self._waiting:
+                return
+        left = fcntl.fcntl(self._read_fd, fcntl.F_GETPIPE_SZ)
+        while left > 0 and _readable(self._read_fd):
+            data = os.read(self._read_fd, READ_BYTES)
+            if not data:
+                break
+            left -= len(data)
+            self._take(self._stream.feed(data))
+        self._look_at_unfinished()
+        self._call_waiting()
+
+    def _call_waiting(self) -> None:
+        with self._requests_lock:  # also while they are called, or one that comes now could be called before them
+            for callback in self._waiting:
+                callback()
+            self._waiting.clear()
+
+    def _look_at_unfinished(self) -> None:
+        if self._stream.has_pending:
             self._tell(self._scanner.peek(self._stream.peek()))
-            ready = self._poll.poll()
-        if any(fd == self._stop_fd for fd, _ in ready):
-            return b""
-        return os.read(self._read_fd, READ_BYTES)
 
     def _take(self, lines: bytes) -> None:
         if not lines:
@@ -157,6 +214,12 @@ class LogPipe:
         last = lines[:-1].rsplit(b"\n", TAIL_LINES)[-TAIL_LINES:]
         with self._tail_lock:
             self._tail.extend(line[:TAIL_LINE_BYTES] for line in last)
+
+
+def _readable(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def collapse_bars(lines: bytes) -> bytes:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from entrypoint.cli import check as checking
 from entrypoint.cli import dispatch as dispatching
 from entrypoint.cli import main
 from entrypoint.cli.dispatch import PLACES, dispatch
@@ -164,6 +166,19 @@ def test_a_place_that_cannot_be_written_is_found(check: Any, machine: Any, setti
     code, findings = check(f"--{setting}", str(machine.cwd / "file"))
     assert code == 73
     assert {(finding["rule"], finding["setting"]) for finding in findings} == {("directory-unusable", setting)}
+
+
+@pytest.mark.usefixtures("flags_stored")
+def test_a_file_system_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    released = threading.Event()
+    monkeypatch.setattr(checking, "writable_finding", lambda *_: released.wait(60))
+    try:
+        assert main(["check", "--deadlines.check_s", "0.3"]) == 75
+    finally:
+        released.set()
+    said = capsys.readouterr().err
+    assert "was not done within 0.3 s" in said
+    assert "raise deadlines.check_s" in said
 
 
 def test_a_finding_of_a_place_can_be_silenced(check: Any, serve: Any):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from entrypoint.cli import main, wait
+from entrypoint.tell.files import write_private_json
 
 Serve = Callable[..., Any]
 Later = Callable[[float, Callable[[], object]], None]
@@ -30,16 +31,14 @@ def fill(directory: Path, live: Any, *, api_key: str | None = "s3cret") -> Path:
     directory.mkdir(exist_ok=True)
     plan = {"host": "nid1", "settings": {"health": {"host": "127.0.0.1", "port": live.port}}}
     endpoint = {"url": "http://nid1:30000/v1", "model": "tiny", "health_url": live.url, "api_key": api_key}
-    (directory / "endpoint.json").write_text(json.dumps(endpoint))
-    staged = directory / "staged"
-    staged.write_text(json.dumps(plan))
-    staged.rename(directory / "plan.json")
+    write_private_json(directory / "endpoint.json", endpoint)
+    write_private_json(directory / "plan.json", plan)
     return directory
 
 
 def end(directory: Path, **report: Any) -> None:
     complete = {"code": 70, "summary": "The engine ended by itself.", "remedy": "Read its log.", **report}
-    (directory / "report-0.json").write_text(json.dumps(complete))
+    write_private_json(directory / "report-0.json", complete)
 
 
 def test_a_server_that_is_ready_is_named_at_once(serve: Serve, capsys: pytest.CaptureFixture[str]):

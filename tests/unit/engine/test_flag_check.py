@@ -56,6 +56,7 @@ def test_a_value_that_is_no_choice_names_the_nearest_one(table: FlagTable):
         ("--mem_fraction_static", "--mem-fraction-static"),
         ("--tool-parser", "--tool-call-parser"),
         ("--zzz-qqq", None),
+        ("--nix", None),  # as near to many as two dashes make it
     ],
 )
 def test_an_unknown_flag_names_the_nearest_one_if_any_is_near(table: FlagTable, flag: str, nearest: str | None):

@@ -47,6 +47,17 @@ def test_a_model_named_after_the_separator_will_do(planned: Planned, extra: Sequ
     assert not found(planned(extra=extra, model=""), "model-unset")
 
 
+def test_a_model_whose_name_no_client_could_say_is_refused(planned: Planned):
+    finding = only(planned("model.served_name = ''", model="/m\udcff"), "name-unspeakable")
+    assert finding.setting == "model.served_name"
+    assert "m\\udcff" in finding.message
+
+
+@pytest.mark.parametrize("name", ["plain", "Zürich, 漢"])
+def test_a_model_with_a_name_in_any_script_is_served(planned: Planned, name: str):
+    assert not found(planned(f'model.served_name = "{name}"', model="/m\udcff"), "name-unspeakable")
+
+
 # Parsers
 
 

@@ -198,6 +198,56 @@ def test_the_engine_is_read_while_the_disk_hangs(tmp_path: Path):
     assert sink.data.count(b"\n") == 102 - lost + len(marks)
 
 
+def test_what_was_printed_before_is_known_when_the_reader_has_caught_up(tmp_path: Path):
+    for number in range(50):  # each would be a coin toss without the order that is asked for
+        engine = Engine(tmp_path / f"{number}.log")
+        caught_up, known = threading.Event(), []
+        engine.say(b"x" * 30_000 + b"\n" + READY)
+        engine.pipe.when_caught_up(lambda: (known.append(len(engine.facts)), caught_up.set()))  # noqa: B023
+        assert caught_up.wait(PATIENCE_S)
+        assert known == [1]
+        assert engine.end()
+
+
+def test_a_last_line_without_an_end_is_known_as_well(tmp_path: Path):
+    engine = Engine(tmp_path / "server.log")
+    caught_up, known = threading.Event(), []
+    engine.say(READY.rstrip())
+    engine.pipe.when_caught_up(lambda: (known.append(len(engine.facts)), caught_up.set()))
+    assert caught_up.wait(PATIENCE_S)
+    assert known == [1]
+    assert engine.end()
+
+
+def test_a_flood_does_not_keep_those_who_wait(tmp_path: Path):
+    engine = Engine(tmp_path / "server.log")
+    over, caught_up = threading.Event(), threading.Event()
+
+    def flood() -> None:
+        while not over.is_set():
+            engine.say(b"y" * 4095 + b"\n")
+
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    engine.pipe.when_caught_up(caught_up.set)
+    assert caught_up.wait(PATIENCE_S)
+    over.set()
+    flooding.join()
+    engine.end()
+
+
+def test_those_who_wait_are_called_in_their_order_also_after_the_end(tmp_path: Path):
+    engine = Engine(tmp_path / "server.log")
+    order: list[int] = []
+    for number in range(200):
+        if number == 100:
+            os.close(engine.write_fd)
+        engine.pipe.when_caught_up(lambda number=number: order.append(number))
+    assert engine.pipe.close(PATIENCE_S)
+    engine.pipe.when_caught_up(lambda: order.append(200))
+    assert order == list(range(201))
+
+
 def test_close_does_not_wait_for_a_stray_process_that_holds_the_pipe(tmp_path: Path):
     path = tmp_path / "server-0.log"
     engine = Engine(path)

@@ -190,6 +190,32 @@ def test_a_flag_written_in_both_spellings_in_one_file_is_an_error(refused: Calla
     assert "supervise.toml:3: engine.args.language-only: set a second time, after" in report
 
 
+@pytest.mark.parametrize(
+    "toml",
+    [
+        '[logs]\ndir = "a\\u0000b"\n',
+        '[engine.args]\nx = ["a", "\\u0000"]\n',
+        '[engine.args]\nx = {y = {z = "\\u0000"}}\n',
+    ],
+)
+def test_a_text_that_ends_before_its_end_is_an_error(refused: Callable[..., str], toml: str):
+    assert "supervise.toml:2: " in refused(toml)
+    assert "the text holds a NUL character" in refused(toml)
+
+
+def test_a_text_that_only_speaks_of_nul_is_none(resolve: Load):
+    assert resolve("[logs]\ndir = 'a\\u0000b'\n").settings.logs.dir == Path("a\\u0000b")
+
+
+@pytest.mark.parametrize("name", ["A=B", ""])
+def test_a_variable_that_none_can_be_called_is_an_error(refused: Callable[..., str], name: str):
+    assert "no environment variable can have this name" in refused(f'[engine.env]\n"{name}" = "c"\n')
+
+
+def test_a_flag_may_hold_what_a_variables_name_may_not(resolve: Load):
+    assert resolve('[engine.args]\n"a=b" = "c=d"\n').settings.engine.args == {"a=b": "c=d"}
+
+
 def test_variables_of_the_engine_keep_their_case_and_their_underscores(resolve: Load):
     resolved = resolve(
         "[engine.env]\nlower_case = 'x'\n",

@@ -139,6 +139,7 @@ def test_a_state_a_check_and_the_end_have_lines_of_their_own(open_log: Open, str
     log.error("ended", code=70, summary="It died.", remedy="Mend it.", notes=("One was lost.",), report="/r.md")
     log.tell("ended", code=0, summary="Stopped.", remedy="", notes=(), report="/r.md")
     log.tell("serving", url="http://h/v1", block="  Try it:\n  curl")
+    log.error("finding", rule="a-rule", severity="error", message="It is bad.", remedy="Mend it.", setting="a.b")
     log.close()
     assert [line[8:] if line[:2].isdigit() else line for line in stream.getvalue().splitlines()] == [
         "  ready           proving took 0.7 s",
@@ -155,6 +156,8 @@ def test_a_state_a_check_and_the_end_have_lines_of_their_own(open_log: Open, str
         "  serving         url=http://h/v1",
         "  Try it:",
         "  curl",
+        "  !! error           It is bad. (a-rule)",
+        "  What to do: Mend it.",
     ]
 
 
