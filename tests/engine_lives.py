@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from entrypoint.run.child import EngineChild, ExitStatus
+from entrypoint.exit_status import ExitStatus
+from entrypoint.run.child import EngineChild
 
 PATIENCE_S = 20.0
 """Longest wait for something that takes milliseconds on an idle machine."""

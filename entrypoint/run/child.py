@@ -8,10 +8,10 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from entrypoint.exit_status import ExitStatus
 from entrypoint.run import orphans
 
 WARDEN = Path(__file__).with_name("warden.py")
@@ -20,33 +20,6 @@ OOM_SCORE_ADJ = 500
 SLAY_AGAIN_S = 0.05
 """Seconds between looks for processes that a killed warden left."""
 SIGTERM_BIT = 1 << (signal.SIGTERM - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class ExitStatus:
-    """How the engine's main process ended.
-
-    Attributes:
-        code: Its exit code, or None when a signal ended it.
-        signal: The number of the signal that ended it, or None.
-    """
-
-    code: int | None
-    signal: int | None
-
-    @classmethod
-    def from_wait_status(cls, status: int) -> "ExitStatus":
-        """Read a status as waitpid(2) gives it."""
-        code = os.waitstatus_to_exitcode(status)
-        return cls(code, None) if code >= 0 else cls(None, -code)
-
-    def __str__(self) -> str:
-        if self.signal is None:
-            return f"exit code {self.code}"
-        try:
-            return f"signal {signal.Signals(self.signal).name}"
-        except ValueError:
-            return f"signal {self.signal}"
 
 
 class ChildListener(Protocol):

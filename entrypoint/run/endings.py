@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from entrypoint.exit_status import ExitStatus
 from entrypoint.findings import Finding
 from entrypoint.prove.transcript import CheckResult
-from entrypoint.run.child import ExitStatus
 from entrypoint.run.states import State
 
 

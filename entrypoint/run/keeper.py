@@ -4,9 +4,9 @@ import asyncio
 
 from entrypoint.engine.client import EngineClient
 from entrypoint.engine.log import LogFact
+from entrypoint.exit_status import ExitStatus
 from entrypoint.plan.plan import Plan
 from entrypoint.run import activity
-from entrypoint.run.child import ExitStatus
 from entrypoint.run.endings import EngineDied, SpawnFailed
 from entrypoint.run.generation import Generation
 from entrypoint.run.numbers import SIGNS

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from engine_lives import Life, until
 
-from entrypoint.run.child import OOM_SCORE_ADJ, EngineChild, ExitStatus
+from entrypoint.exit_status import ExitStatus
+from entrypoint.run.child import OOM_SCORE_ADJ, EngineChild
 
 Live = Callable[..., Life]
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from entrypoint.engine.log import FactKind, LogFact
+from entrypoint.exit_status import ExitStatus
 from entrypoint.plan.plan import Plan
-from entrypoint.run.child import ExitStatus
 from entrypoint.run.endings import Ending, EngineDied, SpawnFailed
 from entrypoint.run.keeper import KILL_S, PROGRESS_EVERY_S, Keeper
 from entrypoint.run.numbers import EngineNumbers

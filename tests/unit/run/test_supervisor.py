@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from entrypoint.exit_status import ExitStatus
 from entrypoint.findings import Finding, Severity
 from entrypoint.plan.plan import Plan
 from entrypoint.prove.transcript import CheckResult, Failure, FailureKind
-from entrypoint.run.child import ExitStatus
 from entrypoint.run.endings import (
     Disproved,
     Ending,

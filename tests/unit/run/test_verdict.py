@@ -2,10 +2,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from entrypoint.exit_status import ExitStatus
 from entrypoint.findings import Finding, Severity
 from entrypoint.outcome import ExitCode
 from entrypoint.prove.transcript import CheckResult, Failure, FailureKind
-from entrypoint.run.child import ExitStatus
 from entrypoint.run.endings import (
     Disproved,
     Ending,

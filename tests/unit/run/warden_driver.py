@@ -10,8 +10,9 @@ import sys
 
 from engine_lives import MARK
 
+from entrypoint.exit_status import ExitStatus
 from entrypoint.run import orphans
-from entrypoint.run.child import EngineChild, ExitStatus
+from entrypoint.run.child import EngineChild
 
 
 def tell(*words: object) -> None:
