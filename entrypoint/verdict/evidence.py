@@ -26,6 +26,21 @@ class ChildDeath:
 
 
 @dataclass(frozen=True, slots=True)
+class LogPhase:
+    """A phase whose first sign stands in a log.
+
+    Attributes:
+        name: ``starting``, ``loading``, ``capturing``, ``engine-up`` or ``ready``.
+        number: Number of the line that shows it, from 1.
+        unix_s: When, by the log's time stamps; None where there are none.
+    """
+
+    name: str
+    number: int
+    unix_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LogEvidence:
     """What an engine's log holds about its end.
 
@@ -33,8 +48,8 @@ class LogEvidence:
         name: The file, as people know it.
         hits: Lines that bear a signature, in the log's order; of one signature the first few and the last.
         child_deaths: Processes that the engine says have ended badly.
-        phase: The last phase that its lines show: ``starting``, ``loading``, ``capturing``, ``engine-up``, ``ready``.
-        told_to_stop: It says that it was asked to end (SIGTERM), or drains.
+        phases: The phases that its lines show, in their order.
+        stop_line: Number of the first line that says that it was asked to end (SIGTERM) or drains; None without one.
         available_gib: The last memory figure that it printed.
         telling: The last line that names an error, such as the end of a traceback; None when no line near the end
             does.
@@ -48,8 +63,8 @@ class LogEvidence:
     name: str
     hits: tuple[SignatureHit, ...] = ()
     child_deaths: tuple[ChildDeath, ...] = ()
-    phase: str | None = None
-    told_to_stop: bool = False
+    phases: tuple[LogPhase, ...] = ()
+    stop_line: int | None = None
     available_gib: float | None = None
     telling: str | None = None
     tail: tuple[str, ...] = ()
