@@ -15,7 +15,9 @@ HEALTH_OF_THE_DYING = 20
 WAITING_SLACK_S = 5.0
 """Who waited for somebody began to wait a moment after that one failed."""
 LATE = float("inf")
-_SURVIVABLE = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+SAYS_SO, WAITED, UNEXPLAINED = range(3)
+"""Tiers: a failure that says so itself, somebody who waited in vain, an end that nobody explains."""
+_SENT = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGKILL})
 """Signals that somebody sends, rather than that a fault brings."""
 
 
@@ -26,7 +28,7 @@ class Candidate:
     Attributes:
         end: The rank that it happened to.
         began_s: Unix time when it can have begun; infinite where no time is known.
-        tier: 0 for a failure that says so itself, 1 for somebody who waited in vain, 2 for an end that nobody explains.
+        tier: How much it explains, the lower the more.
         number: Line in that rank's log, for the order within it.
         hit: The line with a signature, where it is one.
         death: The process that ended, where it is one.
@@ -45,15 +47,21 @@ class Candidate:
 def candidates(ends: Sequence[RankEnd]) -> list[Candidate]:
     """Return what could have been the first failure, the most likely first.
 
-    Teardown is no candidate: what follows a request to stop, and what the engine says while it kills itself.
+    Teardown is no candidate: what follows a request to stop, and what the engine says while it kills itself. Nor is an
+    end that nobody explains, where the same log holds a line that does.
     """
-    found = [candidate for end in ends for candidate in _of_rank(end)]
+    found = [candidate for end in ends for candidate in _worth_most(list(_of_rank(end)))]
     return sorted(found, key=_order)
+
+
+def _worth_most(of_rank: list[Candidate]) -> list[Candidate]:
+    explained = [candidate for candidate in of_rank if candidate.tier < UNEXPLAINED]
+    return explained or of_rank
 
 
 def _order(candidate: Candidate) -> tuple[bool, float, int, int, int]:
     certain = candidate.memory is not None and candidate.memory.confidence is Confidence.CERTAIN
-    began_s = candidate.began_s + (WAITING_SLACK_S if candidate.tier == 1 else 0.0)
+    began_s = candidate.began_s + (WAITING_SLACK_S if candidate.tier == WAITED else 0.0)
     return (not certain, began_s, candidate.tier, candidate.end.rank, candidate.number)
 
 
@@ -62,18 +70,18 @@ def _of_rank(end: RankEnd) -> Iterator[Candidate]:
         if _may_be_root(hit, end):
             waiting = hit.signature.cause in {Cause.NETWORK, Cause.HANG}
             began_s = LATE if hit.unix_s is None else hit.unix_s - waited_s(hit, end)
-            yield Candidate(end, began_s, 1 if waiting else 0, hit.number, hit=hit)
+            yield Candidate(end, began_s, WAITED if waiting else SAYS_SO, hit.number, hit=hit)
     memory = out_of_memory(end)
     killed = next((death for death in end.log.child_deaths if death.status.signal == signal.SIGKILL), None)
     if memory is not None:
         began_s = _or_late(killed.unix_s if killed else end.log.ended_unix_s)
-        tier = 2 if memory.confidence is Confidence.POSSIBLE else 0
+        tier = UNEXPLAINED if memory.confidence is Confidence.POSSIBLE else SAYS_SO
         yield Candidate(end, began_s, tier, killed.number if killed else end.log.lines, death=killed, memory=memory)
     for death in end.log.child_deaths:
         if not _after_stop(death.number, end) and (memory is None or death is not killed):
             yield Candidate(end, _or_late(death.unix_s), _tier_of_death(death), death.number, death=death)
     if memory is None and _ended_badly_by_itself(end):
-        yield Candidate(end, _or_late(end.log.ended_unix_s), 2, end.log.lines)
+        yield Candidate(end, _or_late(end.log.ended_unix_s), UNEXPLAINED, end.log.lines)
 
 
 def _may_be_root(hit: SignatureHit, end: RankEnd) -> bool:
@@ -86,9 +94,9 @@ def _after_stop(number: int, end: RankEnd) -> bool:
 
 
 def _tier_of_death(death: ChildDeath) -> int:
-    """Return 0 for a process that a fault ended, 2 for one whose exit needs an explanation itself."""
+    """Return what the end of a process explains: a crash says so itself, an exit needs an explanation."""
     number = death.status.signal
-    return 0 if number is not None and number not in _SURVIVABLE and number != signal.SIGKILL else 2
+    return UNEXPLAINED if number is None or number in _SENT else SAYS_SO
 
 
 def _ended_badly_by_itself(end: RankEnd) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from entrypoint.cause import CONSEQUENCES, Cause, Confidence
 from entrypoint.engine.signature import Role, SignatureHit
 from entrypoint.exit_status import ExitStatus
-from entrypoint.verdict.candidates import Candidate, candidates
+from entrypoint.verdict.candidates import SAYS_SO, Candidate, candidates
 from entrypoint.verdict.evidence import RankEnd
 from entrypoint.verdict.limits import named_limit
 from entrypoint.verdict.oom import OutOfMemory, nobody_was_out_of_memory
@@ -122,7 +122,7 @@ def _said_of_signature(root: Candidate, hit: SignatureHit, ended: str) -> _Said:
     because = first_upper(with_fields(row.because, hit.fields))
     return _Said(
         row.cause,
-        Confidence.CERTAIN if root.tier == 0 else Confidence.PROBABLE,
+        Confidence.CERTAIN if root.tier == SAYS_SO else Confidence.PROBABLE,
         " ".join([because, *([limit] if limit else []), ended]),
         with_fields(row.remedy, hit.fields),
         (hit.line,),
