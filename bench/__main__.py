@@ -12,13 +12,22 @@ from types import FrameType
 
 import psutil
 
-from bench import commands, crash, idle, log_pipe, processes, readyz, start, stop, table
+from bench import commands, crash, idle, log_pipe, processes, readyz, signatures, start, stop, table
 from bench.lab import SUPERVISE, Lab
 from bench.record import Record, Topic
 from bench.row import NotMeasuredError, Row
 from bench.sittings import SITTINGS, Sitting
 
-TOPICS = (commands.TOPIC, start.TOPIC, stop.TOPIC, crash.TOPIC, idle.TOPIC, readyz.TOPIC, log_pipe.TOPIC)
+TOPICS = (
+    commands.TOPIC,
+    start.TOPIC,
+    stop.TOPIC,
+    crash.TOPIC,
+    idle.TOPIC,
+    readyz.TOPIC,
+    log_pipe.TOPIC,
+    signatures.TOPIC,
+)
 ROUNDS = 5
 """Fewer are a trial: a median of one is whatever happened."""
 

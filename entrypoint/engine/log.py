@@ -4,35 +4,23 @@ A line is looked at only when it holds a literal of a rule, and a rule must matc
 user's prompt that is logged may say anything further on in the line.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 
+from entrypoint.engine.literal_index import LiteralIndex
 from entrypoint.engine.log_facts import FactKind, LogFact
+from entrypoint.engine.log_line import Statement, statements
 from entrypoint.engine.log_wordings import ARGUMENT, RULES
 
-__all__ = ["FactKind", "LogFact", "LogScanner"]
+__all__ = ["LITERALS", "FactKind", "LogFact", "LogScanner", "facts_in"]
 
 KEPT_LINE_CHARACTERS = 4096
 """How much of its line a fact keeps; the arguments of the engine alone are 20 KB."""
 
 _PROGRESS = frozenset({FactKind.LOAD_PROGRESS, FactKind.CAPTURE_PROGRESS})
-_RARE_BYTES = (b"_", b"=", b"%", b"!", b"A", b"L", b"M", b"U", b"V")
-"""Bytes that lines about requests seldom hold. One byte is found many times faster than a longer literal."""
-
-
-def _by_rare_byte() -> dict[bytes, list[bytes]]:
-    """Sort the literals by a rare byte that they hold; without one, by the empty text that is everywhere."""
-    literals: dict[bytes, list[bytes]] = {}
-    for literal in dict.fromkeys(rule.literal for rule in RULES):
-        rare = next((byte for byte in _RARE_BYTES if byte in literal), b"")
-        literals.setdefault(rare, []).append(literal)
-    return literals
-
-
-_LITERALS = _by_rare_byte()
-_PREFIX = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?P<tags>(?: [A-Z_]+\d+)*)\] ")
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+LITERALS = tuple(dict.fromkeys(rule.literal for rule in RULES))
+"""Texts of which every line with a fact holds one."""
+_INDEX = LiteralIndex(LITERALS)
 
 
 class LogScanner:
@@ -91,56 +79,27 @@ def _is_redraw(fact: LogFact, before: LogFact) -> bool:
 
 
 def _facts(data: bytes) -> Iterator[LogFact]:
-    for line in _suspects(data):
-        text = _ANSI.sub("", line.decode("utf-8", "replace"))
-        for part in _statements(text):
-            fact = _recognise(part)
-            if fact is not None:
-                yield fact
+    for begin, end, _ in _INDEX.lines(data):
+        yield from facts_in(data[begin:end])
 
 
-def _suspects(data: bytes) -> Iterator[bytes]:
-    """Yield the lines that hold a literal of any rule, in their order."""
-    found = [literal for rare, literals in _LITERALS.items() if rare in data for literal in literals if literal in data]
-    if not found:
-        return
-    data = data.replace(b"\r", b"\n")
-    spans: set[tuple[int, int]] = set()
-    for literal in found:
-        position = data.find(literal)
-        while position >= 0:
-            end = data.find(b"\n", position)
-            end = len(data) if end < 0 else end
-            spans.add((data.rfind(b"\n", 0, position) + 1, end))
-            position = data.find(literal, end)
-    for start, end in sorted(spans):
-        yield data[start:end]
+def facts_in(line: bytes) -> Iterator[LogFact]:
+    """Yield what one line says; more than one thing where a second process spoke on in the line of a first."""
+    for statement in statements(line.decode("utf-8", "replace")):
+        fact = _recognise(statement)
+        if fact is not None:
+            yield fact
 
 
-def _statements(text: str) -> Iterator[str]:
-    """Split a line that one process began and another one ended.
-
-    A bar without a line's end is followed by whatever the next rank has to say. A line with the engine's own
-    prefix is never split: what stands further on may be a user's text.
-    """
-    later = None if text.startswith("[") else _PREFIX.search(text)
-    if later is None:
-        yield text
-        return
-    yield text[: later.start()]
-    yield text[later.start() :]
-
-
-def _recognise(line: str) -> LogFact | None:
-    prefix = _PREFIX.match(line)
-    message = line[prefix.end() :] if prefix else line
-    tags = prefix["tags"].strip() if prefix else ""
+def _recognise(statement: Statement) -> LogFact | None:
+    message = statement.message
     for rule in RULES:
         match = rule.pattern.match(message)
         if match is not None:
             fields = _arguments(message) if rule.kind is FactKind.SERVER_ARGUMENTS else match.groupdict()
             given = {name: value for name, value in fields.items() if value is not None}
-            return LogFact(rule.kind, MappingProxyType(given), line[:KEPT_LINE_CHARACTERS], tags)
+            line = statement.text[:KEPT_LINE_CHARACTERS]
+            return LogFact(rule.kind, MappingProxyType(given), line, statement.rank_tags)
     return None
 
 

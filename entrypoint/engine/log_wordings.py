@@ -15,7 +15,7 @@ class Rule(NamedTuple):
 
     Attributes:
         kind: The fact.
-        literal: Occurs in every such line. Few, long and rare ones are fast: each is looked for in all output.
+        literal: Occurs in every such line, and in few others: every line that holds it is looked at.
         pattern: Matches the message from its beginning; its named groups are the fields.
     """
 

@@ -7,6 +7,7 @@ to the file, counted, and the file says so where it happened.
 import os
 import threading
 from collections import Counter, deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -94,17 +95,24 @@ class _Block(NamedTuple):
     lost_before: int
 
 
+def mark_in_words(count: int, reason: str) -> bytes:
+    """Return the line that stands for lines that were lost."""
+    return f"[supervise] {count} lines were not written: {reason}\n".encode()
+
+
 class LogWriter:
     """Writes blocks of lines in a thread of its own.
 
     Args:
         sink: Where they go; used by that thread alone.
         queue_bytes: How much may wait for the disk.
+        mark: Makes the line that stands for lines that were lost, from how many they are and why.
     """
 
-    def __init__(self, sink: Sink, *, queue_bytes: int) -> None:
+    def __init__(self, sink: Sink, *, queue_bytes: int, mark: Callable[[int, str], bytes] = mark_in_words) -> None:
         self._sink = sink
         self._queue_bytes = queue_bytes
+        self._mark = mark
         self._changed = threading.Condition()
         self._blocks: deque[_Block] = deque()
         self._waiting_bytes = 0
@@ -188,11 +196,7 @@ class LogWriter:
                 self._dropped_lines += count
 
     def _marks(self) -> bytes:
-        marks = b"".join(
-            f"[supervise] {count} lines were not written: {reason}\n".encode()
-            for reason, count in self._unmarked.items()
-            if count
-        )
+        marks = b"".join(self._mark(count, reason) for reason, count in self._unmarked.items() if count)
         return b"\n" + marks if marks and not self._at_line_start else marks
 
     def _put(self, data: bytes) -> bytes:

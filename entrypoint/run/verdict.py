@@ -1,6 +1,5 @@
 """The verdict: what ended a run, in plain words, with the evidence and what to do."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -9,18 +8,10 @@ from entrypoint.outcome import ExitCode
 from entrypoint.run.endings import Disproved, Ending, EngineDied, Faulted, Refused, SpawnFailed, Stalled, StopAsked
 from entrypoint.run.limits import READY_SETTING
 from entrypoint.run.states import BEFORE_ENGINE, SERVING
+from entrypoint.verdict.telling import REFUSAL, telling_line
 
 ARGPARSE_EXIT_CODE = 2
 EVIDENCE_LINES = 12
-TELLING_LINES = 40
-"""How far from the end the line that tells why may stand: libraries print their farewells after it."""
-_REFUSAL = re.compile(r"(?:sglang serve|[\w.-]+): error: .")
-"""How argparse complains."""
-_TELLING = re.compile(
-    rf"(?:\[[^\]]*\] )?(?:[\w.]*(?:Error|Exception|Interrupt)(?::|\s*$)|{_REFUSAL.pattern}|\w+ hit an exception: )"
-)
-"""Lines that begin by naming an error: the last of a traceback, argparse's complaint, SGLang's own announcement. What
-stands further on may be a user's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +118,7 @@ def _died(ending: EngineDied, tail: Sequence[str], log_name: str) -> Verdict:
     told = f" Its log says: {telling}" if telling else " Its log does not say why."
     evidence = tuple(tail[-EVIDENCE_LINES:])
     phase = str(ending.phase)
-    if ending.status and ending.status.code == ARGPARSE_EXIT_CODE and telling and _REFUSAL.match(telling):
+    if ending.status and ending.status.code == ARGPARSE_EXIT_CODE and telling and REFUSAL.match(telling):
         return Verdict(
             ExitCode.CONFIGURATION,
             f"The engine refused its command line.{told}",
@@ -155,14 +146,3 @@ def _disproved(ending: Disproved) -> Verdict:
         tuple(f"{failure.kind}: {failure.message} What came instead: {failure.evidence}" for failure in failures),
         "proving",
     )
-
-
-def telling_line(tail: Sequence[str]) -> str | None:
-    """Return the last line that names an error, or None: better no reason than a guessed one.
-
-    Only the last lines count: after hours of serving an older one is about some client's request.
-    """
-    for line in reversed(tail[-TELLING_LINES:]):
-        if _TELLING.match(line):
-            return line.strip()
-    return None

@@ -186,6 +186,30 @@ class DrainSettings(Section):
     )
 
 
+class WatchSettings(Section):
+    """What is watched while the engine runs: memory, progress, and its log."""
+
+    memory_every_s: Seconds = Field(1, description="Seconds between two looks at memory.")
+    memory_floor_gib: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        8,
+        description="Memory left at which the end is near; at most 5 % where less than 64 GiB may be used at all.",
+    )
+    memory_warn_s: Seconds = Field(
+        180, description="Seconds before memory falls to its floor, at its present trend, at which a warning is given."
+    )
+    on_low_memory: Literal["warn", "drain"] = Field(
+        "warn", description="'warn' says so and goes on; 'drain' finishes the requests in flight and ends the run."
+    )
+    stall_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        300,
+        description="Seconds in which requests run and no token comes before a serving engine is called hung; 0 turns "
+        "this off.",
+    )
+    signatures: UserPath | None = Field(
+        None, description="File with rows of your own for what an engine's log can mean."
+    )
+
+
 class RestartSettings(Section):
     """What happens when a server that was ready dies."""
 
@@ -241,6 +265,7 @@ class Settings(Section):
     prove: ProveSettings = Field(default_factory=ProveSettings, description=ProveSettings.__doc__)
     health: HealthSettings = Field(default_factory=HealthSettings, description=HealthSettings.__doc__)
     drain: DrainSettings = Field(default_factory=DrainSettings, description=DrainSettings.__doc__)
+    watch: WatchSettings = Field(default_factory=WatchSettings, description=WatchSettings.__doc__)
     restart: RestartSettings = Field(default_factory=RestartSettings, description=RestartSettings.__doc__)
     deadlines: DeadlineSettings = Field(default_factory=DeadlineSettings, description=DeadlineSettings.__doc__)
     logs: LogSettings = Field(default_factory=LogSettings, description=LogSettings.__doc__)

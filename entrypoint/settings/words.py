@@ -24,7 +24,7 @@ _PLAIN = {
     SecretStr: "text that is kept secret",
 }
 _COLLECTIONS = {dict: "a table", list: "a list", frozenset: "a list of text"}
-_UNITS = {"_s": "in seconds", "_bytes": "in bytes", "_tokens": "in tokens"}
+_UNITS = {"_s": "in seconds", "_bytes": "in bytes", "_gib": "in GiB", "_tokens": "in tokens"}
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bool, "a truth value"),
     (int, "a whole number"),

@@ -38,6 +38,7 @@ class Board:
         restarts: How often the engine was started again.
         engine: Numbers that the engine printed: pool, memory, attention backend, parsers.
         load: The last look at the engine's queues.
+        memory: The last look at memory.
         progress: Last progress of the current phase, in words.
         self_check: The last self-check with its transcript.
         findings: What checks found.
@@ -54,6 +55,7 @@ class Board:
     restarts: int = 0
     engine: dict[str, Any] = field(default_factory=dict)
     load: Mapping[str, Any] | None = None
+    memory: Mapping[str, Any] | None = None
     progress: str | None = None
     self_check: Mapping[str, Any] | None = None
     findings: tuple[Mapping[str, Any], ...] = ()
@@ -109,6 +111,7 @@ class Board:
             "restarts": self.restarts,
             "engine": self.engine,
             "load": self.load,
+            "memory": self.memory,
             "self_check": self.self_check,
             "findings": list(self.findings),
             "log": dict(self.log()),

@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from entrypoint.tell.board import Board
+from entrypoint.tell.memory_metrics import memory_metrics
 
 _ENGINE_GAUGES = (
     ("pool_tokens", "supervise_engine_pool_tokens", "Size of the engine's KV pool in tokens, as it printed it."),
@@ -59,6 +60,8 @@ class BoardCollector(Collector):
             name = "supervise_engine_available_memory_bytes"
             yield _gauge(name, "Last memory figure the engine printed.", float(available_gib) * GIB)
         yield from _present(_LOAD_GAUGES, board.load or {})
+        if board.memory is not None:
+            yield from memory_metrics(board.memory)
 
 
 def _present(rows: tuple[tuple[str, str, str], ...], values: Any) -> Iterator[Metric]:
