@@ -12,7 +12,7 @@ from types import FrameType
 
 import psutil
 
-from bench import commands, crash, idle, log_pipe, processes, readyz, signatures, start, stop, table
+from bench import commands, crash, idle, log_pipe, memory_sample, processes, readyz, signatures, start, stop, table
 from bench.lab import SUPERVISE, Lab
 from bench.record import Record, Topic
 from bench.row import NotMeasuredError, Row
@@ -26,6 +26,7 @@ TOPICS = (
     idle.TOPIC,
     readyz.TOPIC,
     log_pipe.TOPIC,
+    memory_sample.TOPIC,
     signatures.TOPIC,
 )
 ROUNDS = 5

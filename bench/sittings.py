@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench import commands, crash, idle, log_pipe, readyz, signatures, start, stop
+from bench import commands, crash, idle, log_pipe, memory_sample, readyz, signatures, start, stop
 from bench.lab import Lab
 from bench.record import Record
 
@@ -62,6 +62,7 @@ def by_hand_then_group_stopped(lab: Lab, record: Record) -> None:
 SITTINGS = (
     Sitting("commands that start nothing", commands.TOPIC.series, commands.sit),
     Sitting("log pipe and copy loop", log_pipe.TOPIC.series, log_pipe.sit),
+    Sitting("memory samples", memory_sample.TOPIC.series, memory_sample.sit),
     Sitting("all signatures in an ordinary log", signatures.TOPIC.series, signatures.sit),
     Sitting("engine loads under requests, is killed", readyz.TOPIC.series | crash.TOPIC.series, loaded_then_killed),
     Sitting(

@@ -76,6 +76,7 @@ class Call:
         overrides: Settings of the command line, as dotted name and text.
         extra: The words after ``--``.
         foreign: The foreign command.
+        words: All words behind the command's name, as they were given.
     """
 
     command: str
@@ -83,6 +84,7 @@ class Call:
     overrides: tuple[tuple[str, str], ...] = ()
     extra: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -108,6 +110,7 @@ def parse(argv: Sequence[str]) -> Call | None:
     words = _without_own_name(argv)
     if words and words[0] and not words[0].startswith("-") and words[0] not in COMMANDS:
         return Call("foreign", foreign=tuple(words))
+    given = tuple(words)
     words, extra = _split_extra(words)
     words, overrides = _split_overrides(words)
     command = words.pop(0) if words and words[0] in COMMANDS else "run"
@@ -119,7 +122,8 @@ def parse(argv: Sequence[str]) -> Call | None:
     if misplaced:
         complain(f"{PROGRAM} {command}: {misplaced}\nTry: {PROGRAM} {command} --help\n")
         return None
-    return Call(command, options, tuple(overrides), tuple(extra))
+    behind = given[1:] if given[:1] == (command,) else given
+    return Call(command, options, tuple(overrides), tuple(extra), words=behind)
 
 
 def _strange(command: str, word: str, options: Sequence[str]) -> str:

@@ -24,13 +24,17 @@ def perform(call: Call) -> int:
     if refusing:
         complain(table(prepared.plan.findings, sys.stderr) + refusal(refusing))
         return int(refusing[0].code)
-    return _supervise(prepared, early)
+    return _supervise(prepared, call, early)
 
 
-def _supervise(prepared: Prepared, early: "EarlySignals") -> int:
+def _supervise(prepared: Prepared, call: Call, early: "EarlySignals") -> int:
     import asyncio
 
+    from entrypoint.engine.signature_book import signatures_with
+    from entrypoint.engine.signature_index import SignatureIndex
     from entrypoint.run import session
+
+    own = prepared.plan.settings.watch.signatures
 
     given = session.SessionInput(
         plan=prepared.plan,
@@ -39,6 +43,8 @@ def _supervise(prepared: Prepared, early: "EarlySignals") -> int:
         store=prepared.store,
         replan=prepared.replan,
         early_signals=early.received,
+        signatures=SignatureIndex(signatures_with([own] if own else [])),
+        words=call.words,
     )
     return int(asyncio.run(session.run(given)))
 

@@ -1,11 +1,11 @@
 """Endings: why a run is over, as it was decided, before the evidence is gathered."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from entrypoint.exit_status import ExitStatus
 from entrypoint.findings import Finding
 from entrypoint.prove.transcript import CheckResult
 from entrypoint.run.states import State
+from entrypoint.verdict.evidence import RankEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,17 @@ class EngineDied:
 
     Attributes:
         phase: The state it ended in.
-        status: How it ended; None when its warden was killed and nobody saw.
         generation: Which start of the engine it was, from 0.
-        lived_s: How long it lived.
+        end: What was known of its end when it ended.
     """
 
     phase: State
-    status: ExitStatus | None
     generation: int
-    lived_s: float
+    end: RankEnd
+
+    def seen_in(self, phase: State) -> "EngineDied":
+        """Return it with the state in which the run takes notice: all that the engine had printed is applied then."""
+        return replace(self, phase=phase, end=replace(self.end, phase=phase.value))
 
 
 @dataclass(frozen=True, slots=True)

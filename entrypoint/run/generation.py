@@ -9,10 +9,13 @@ from typing import Any
 
 from entrypoint.engine.client import EngineClient
 from entrypoint.engine.log import FactKind, LogFact
+from entrypoint.engine.signature_index import SignatureIndex
 from entrypoint.run.child import ChildListener, EngineChild
 from entrypoint.run.logpipe import LogPipe
 from entrypoint.run.numbers import EngineNumbers
 from entrypoint.settings.redaction import Masker
+from entrypoint.verdict.evidence import LogEvidence
+from entrypoint.verdict.gather import LogGatherer
 
 LOG_JOIN_S = 1.0
 """Seconds that the last lines may take after the engine's processes are gone."""
@@ -39,6 +42,7 @@ class Generation:
         self.was_ready = False
         self._child: EngineChild | None = None
         self._log: LogPipe | None = None
+        self._gatherer: LogGatherer | None = None
 
     def start(
         self,
@@ -47,6 +51,7 @@ class Generation:
         *,
         listener: ChildListener,
         on_facts: Callable[[list[LogFact]], None],
+        index: SignatureIndex,
         log_path: Path,
         log_max_bytes: int,
         masker: Masker,
@@ -58,6 +63,7 @@ class Generation:
             environment: Its whole environment.
             listener: Told what happens to its processes.
             on_facts: Given what its log says, in the event loop.
+            index: What its lines can mean.
             log_path: Where its output goes.
             log_max_bytes: Size at which the log is set aside.
             masker: Removes secrets from its output.
@@ -67,7 +73,15 @@ class Generation:
         """
         read_end, write_end = os.pipe()
         forward = partial(_call_soon, asyncio.get_running_loop(), on_facts)
-        self._log = LogPipe(read_end, log_path, masker=masker, on_facts=forward, max_bytes=log_max_bytes)
+        self._gatherer = LogGatherer(str(log_path), index)
+        self._log = LogPipe(
+            read_end,
+            log_path,
+            masker=masker,
+            on_facts=forward,
+            on_lines=self._gatherer.feed,
+            max_bytes=log_max_bytes,
+        )
         self._log.start()
         self._child = EngineChild(argv, environment, write_end, listener)
 
@@ -87,15 +101,20 @@ class Generation:
         """Whether there are processes to look after."""
         return self._child is not None
 
-    def after_its_words(self, callback: Callable[[], None]) -> None:
-        """Call back in the event loop once all that the engine has printed so far is taken in, in bounded time.
+    async def caught_up(self) -> None:
+        """Return once all that the engine has printed so far is taken in, in bounded time.
 
         News of its processes and its log come on two ways; what it said before it died is known before its death is.
         """
         if self._log is None:
-            callback()
             return
-        self._log.when_caught_up(partial(_call_soon, asyncio.get_running_loop(), callback))
+        read = asyncio.Event()
+        self._log.when_caught_up(partial(_call_soon, asyncio.get_running_loop(), read.set))
+        await read.wait()
+
+    def log_evidence(self) -> LogEvidence:
+        """Return what the engine's log holds so far."""
+        return self._gatherer.evidence() if self._gatherer else LogEvidence("")
 
     def take(self, facts: Sequence[LogFact]) -> bool:
         """Take in what the log says; return whether any of it is progress."""

@@ -1,6 +1,8 @@
 """The keeper of the engine: starts it, listens to it, takes it down, one generation after the other."""
 
 import asyncio
+import time
+from dataclasses import dataclass
 
 from entrypoint.engine.client import EngineClient
 from entrypoint.engine.log import LogFact
@@ -13,9 +15,10 @@ from entrypoint.run.numbers import SIGNS
 from entrypoint.run.phase_timer import PhaseTimer
 from entrypoint.run.release import ReleaseLimits, release
 from entrypoint.run.serving import wait_until_ready
-from entrypoint.run.states import COMING_UP, TAKING_DOWN, Happening, State
+from entrypoint.run.states import COMING_UP, EVERY_STATE, TAKING_DOWN, Happening, State
 from entrypoint.run.surroundings import Post, Surroundings
 from entrypoint.run.works import Works
+from entrypoint.verdict.evidence import LogEvidence, RankEnd
 
 PROGRESS_EVERY_S = 10.0
 KILL_S = 10.0
@@ -27,6 +30,21 @@ DRAINED = ExitStatus(0, None)
 
 def _requests(count: int) -> str:
     return "1 request" if count == 1 else f"{count} requests"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of the engine's main process.
+
+    Attributes:
+        status: How it ended; None when nobody saw.
+        lived_s: How long it had lived.
+        unix_s: When it ended.
+    """
+
+    status: ExitStatus | None
+    lived_s: float
+    unix_s: float
 
 
 class Keeper:
@@ -52,6 +70,8 @@ class Keeper:
         self._post = post
         self._timer: PhaseTimer | None = None
         self._generation: Generation | None = None
+        self._news = asyncio.Lock()
+        """Held while one piece of news of the engine's processes is passed on: they keep their order."""
         self._told_progress_at = float("-inf")
 
     def time_with(self, timer: PhaseTimer) -> None:
@@ -78,6 +98,10 @@ class Keeper:
         """Return the engine's last lines, secrets masked."""
         return self._generation.tail() if self._generation else ()
 
+    def log_evidence(self) -> LogEvidence:
+        """Return what the log of the engine that ran last holds."""
+        return self._generation.log_evidence() if self._generation else LogEvidence("")
+
     def look(self) -> activity.Activity | None:
         """Return what the engine's processes have done so far; None where there are none."""
         generation = self._generation
@@ -100,6 +124,7 @@ class Keeper:
                 plan.engine_environment(self._around.secrets),
                 listener=_Listener(self, generation),
                 on_facts=lambda facts: self._on_facts(generation, facts),
+                index=self._around.signatures,
                 log_path=plan.log_path,
                 log_max_bytes=plan.settings.logs.max_bytes,
                 masker=self._around.masker,
@@ -107,6 +132,7 @@ class Keeper:
         except OSError as error:
             self.on_spawn_failed(generation, error)
         else:
+            self._around.memory.follow(generation.child.warden_pid)
             self._works.start("ready", self._wait_until_ready(generation), COMING_UP)
 
     async def _wait_until_ready(self, generation: Generation) -> None:
@@ -137,11 +163,28 @@ class Keeper:
 
     def on_exited(self, generation: Generation, status: ExitStatus | None) -> None:
         """Take the news that the engine's main process ended."""
-        self._around.events.tell("engine-exited", status=str(status), generation=generation.number)
-        if self.state is State.DRAINING and self.in_flight and status != DRAINED:
-            self.notes.append(f"The engine ended while it drained and lost {_requests(self.in_flight)} in flight.")
-        died = EngineDied(self.state, status, generation.number, self._now() - generation.started_at)
-        self._post(Happening.ENGINE_DIED, died)
+        lived_s = self._now() - generation.started_at
+        ended = Ended(status, lived_s, time.time())
+        self._works.start("exited", self._pass_on_exit(generation, ended), EVERY_STATE)
+
+    async def _pass_on_exit(self, generation: Generation, ended: Ended) -> None:
+        status = ended.status
+        async with self._news:
+            await generation.caught_up()
+            memory = await self._around.memory.evidence(ended.unix_s)
+            self._around.events.tell("engine-exited", status=str(status), generation=generation.number)
+            if self.state is State.DRAINING and self.in_flight and status != DRAINED:
+                self.notes.append(f"The engine ended while it drained and lost {_requests(self.in_flight)} in flight.")
+            end = RankEnd(
+                rank=self._around.rank,
+                phase=self.state.value,
+                log=generation.log_evidence(),
+                was_ready=generation.was_ready,
+                status=status,
+                memory=memory,
+                lived_s=ended.lived_s,
+            )
+            self._post(Happening.ENGINE_DIED, EngineDied(self.state, generation.number, end))
 
     def on_spawn_failed(self, generation: Generation, error: OSError) -> None:
         """Take the news that the engine's command could not be executed."""
@@ -151,8 +194,12 @@ class Keeper:
 
     def on_gone(self, generation: Generation) -> None:
         """Take the news that no process of the engine is left."""
-        self._around.events.tell("engine-gone", generation=generation.number)
-        self._post(Happening.ENGINE_GONE)
+        self._works.start("gone", self._pass_on_gone(generation), EVERY_STATE)
+
+    async def _pass_on_gone(self, generation: Generation) -> None:
+        async with self._news:
+            self._around.events.tell("engine-gone", generation=generation.number)
+            self._post(Happening.ENGINE_GONE)
 
     # End
 
@@ -202,7 +249,7 @@ class Keeper:
 
 
 class _Listener:
-    """Passes on what happens to the processes of one generation, behind what they had printed until then."""
+    """Passes on what happens to the processes of one generation."""
 
     def __init__(self, keeper: Keeper, generation: Generation) -> None:
         self._keeper = keeper
@@ -217,8 +264,8 @@ class _Listener:
 
     def on_exited(self, status: ExitStatus | None) -> None:
         """The main process ended."""
-        self._generation.after_its_words(lambda: self._keeper.on_exited(self._generation, status))
+        self._keeper.on_exited(self._generation, status)
 
     def on_gone(self) -> None:
         """No process is left."""
-        self._generation.after_its_words(lambda: self._keeper.on_gone(self._generation))
+        self._keeper.on_gone(self._generation)

@@ -34,6 +34,7 @@ class LogPipe:
         path: The log file; its directory exists.
         masker: Removes secrets, from the file, the facts and the tail alike.
         on_facts: Told what the log says; called in the reader's thread and must not block.
+        on_lines: Given all complete lines, likewise.
         max_bytes: Size at which the file is set aside as ``<name>.1``.
         queue_bytes: How much may wait for the disk before lines are left out of the file.
         sink: Where the lines go instead of the file.
@@ -46,6 +47,7 @@ class LogPipe:
         *,
         masker: Masker,
         on_facts: Callable[[list[LogFact]], None],
+        on_lines: Callable[[bytes], None] | None = None,
         max_bytes: int = 1 << 30,
         queue_bytes: int = QUEUE_BYTES,
         sink: Sink | None = None,
@@ -53,6 +55,7 @@ class LogPipe:
         self.path = path
         self._read_fd = read_fd
         self._on_facts = on_facts
+        self._on_lines = on_lines
         self._stream = StreamMasker(masker)
         self._scanner = LogScanner()
         self._writer = LogWriter(sink or FileSink(path, max_bytes=max_bytes), queue_bytes=queue_bytes)
@@ -197,6 +200,7 @@ class LogPipe:
         if not lines:
             return
         self._tell(self._scanner.scan(lines))
+        self._show(lines)
         shown = collapse_bars(lines)
         if shown:
             self._remember(shown)
@@ -208,6 +212,14 @@ class LogPipe:
         try:
             self._on_facts(facts)
         except Exception as error:  # noqa: BLE001 - a pipe that nobody reads blocks the engine; the error is kept
+            self._callback_error = error
+
+    def _show(self, lines: bytes) -> None:
+        if self._on_lines is None:
+            return
+        try:
+            self._on_lines(lines)
+        except Exception as error:  # noqa: BLE001 - as above
             self._callback_error = error
 
     def _remember(self, lines: bytes) -> None:

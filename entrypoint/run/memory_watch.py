@@ -9,13 +9,14 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from entrypoint.node.memory import Subjects, find_subjects, take_sample
 from entrypoint.run.logfile import FileSink, LogWriter, Sink
 from entrypoint.run.memory_history import LowMemory, MemoryHistory, MemoryState
-from entrypoint.run.memory_picture import picture
+from entrypoint.run.memory_picture import outline, picture
 from entrypoint.settings.schema import WatchSettings
 from entrypoint.verdict.evidence import MemoryEvidence
 
@@ -27,6 +28,8 @@ LAST_LOOK_S = 0.2
 """How long an end waits for the last look."""
 FIND_EVERY = 10
 """Samples between two searches for the engine's processes, which cost more than a sample."""
+WHOLE_EVERY = 10
+"""Samples of which one is written down as a whole, and of the others what a curve is drawn of."""
 
 
 class MemoryWatch:
@@ -72,6 +75,7 @@ class MemoryWatch:
         self._pid: int | None = None
         self._subjects: Subjects | None = None
         self._uses_left = 0
+        self._samples = 0
         self._stopping = False
         self._asked: list[Callable[[], None]] = []
         self._looking_since_s: float | None = None
@@ -184,7 +188,9 @@ class MemoryWatch:
         with self._changed:
             state = self._history.note(sample)
             warning = self._history.warning()
-        self._writer.offer(_line(state))
+            whole = self._samples % WHOLE_EVERY == 0
+            self._samples += 1
+        self._writer.offer(_line(picture(state) if whole else outline(state)))
         if self._loop is not None:
             _call(self._loop, lambda: self._on_state(state))
             if warning is not None:
@@ -215,13 +221,13 @@ class MemoryWatch:
                 self._changed.wait_for(lambda: self._stopping or self._asked, max(0.0, due_s - self._monotonic()))
 
 
-def _line(state: MemoryState) -> bytes:
-    return json.dumps(picture(state), separators=(",", ":")).encode() + b"\n"
+def _line(data: Mapping[str, Any]) -> bytes:
+    return json.dumps(data, separators=(",", ":")).encode() + b"\n"
 
 
 def _mark(count: int, reason: str) -> bytes:
     """Return the line that stands for samples that were lost."""
-    return json.dumps({"unwritten_samples": count, "reason": reason}, separators=(",", ":")).encode() + b"\n"
+    return _line({"unwritten_samples": count, "reason": reason})
 
 
 def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from entrypoint import __version__
 from entrypoint.engine.flag_store import FlagStore
 from entrypoint.engine.flags import FlagTable
+from entrypoint.engine.signature_index import SignatureIndex
 from entrypoint.node.directories import unwritable, writable_finding
 from entrypoint.node.ports import port_finding
 from entrypoint.outcome import ExitCode, SuperviseError
@@ -23,11 +24,13 @@ from entrypoint.plan import render
 from entrypoint.plan.plan import Plan, base_url
 from entrypoint.plan.rules import LOOPBACK_HOSTS
 from entrypoint.run import orphans
-from entrypoint.run.endings import Faulted
+from entrypoint.run.endings import EngineDied, Faulted
+from entrypoint.run.memory_picture import picture
+from entrypoint.run.memory_watch import MemoryWatch
 from entrypoint.run.offload import offload
 from entrypoint.run.supervisor import Supervisor
 from entrypoint.run.surroundings import Surroundings
-from entrypoint.run.verdict import Verdict, judge
+from entrypoint.run.verdict import judge
 from entrypoint.settings.redaction import Masker
 from entrypoint.settings.secrets import Secrets
 from entrypoint.tell import report
@@ -36,13 +39,15 @@ from entrypoint.tell.board import Board
 from entrypoint.tell.endpoint import Endpoint, EndpointFile
 from entrypoint.tell.events import EventLog
 from entrypoint.tell.files import PRIVATE_DIRECTORY, write_private, write_private_json
+from entrypoint.tell.next_command import next_command
+from entrypoint.tell.report_settings import settings_shown
 from entrypoint.tell.terminal import ready_text
+from entrypoint.verdict.verdict import Verdict
 
 REPORT_S = 3.0
 """Seconds that writing the report may take: a hung file system must not keep a node."""
 SAME_REQUEST_S = 0.5
 """Signals within this time are one request told twice: scancel signals srun, which passes it on, and its tasks."""
-REPORT_LINES = 50
 PURPOSE = "this run's logs"
 """What the run directory is for, in messages."""
 TOKEN_FILE = "token"  # noqa: S105  # a file's name
@@ -61,6 +66,8 @@ class SessionInput:
         store: Where lists of the engine's flags are kept.
         replan: Makes the plan again once the engine has told its flags.
         early_signals: Returns the signals that came before the session could listen.
+        signatures: What lines of the engine's log can mean.
+        words: The options that the run was started with.
     """
 
     plan: Plan
@@ -69,6 +76,8 @@ class SessionInput:
     store: FlagStore
     replan: Callable[[FlagTable], Plan]
     early_signals: Callable[[], Sequence[int]]
+    signatures: SignatureIndex
+    words: Sequence[str] = ()
 
 
 async def run(given: SessionInput) -> ExitCode:
@@ -99,8 +108,26 @@ async def _run_within(given: SessionInput, listener: socket.socket, events: Even
         plan.run_directory / "endpoint.json", endpoint, events, lambda: ready_text(endpoint, board.phases)
     )
     orphans.adopt()
-    around = Surroundings(given.secrets, board, events, given.masker, given.store, given.replan, announcer)
+    memory = MemoryWatch(
+        plan.run_directory / f"memory-{plan.rank}.jsonl",
+        plan.settings.watch,
+        on_state=lambda state: setattr(board, "memory", picture(state)),
+        on_low=lambda low: supervisor.on_low_memory(low),  # noqa: PLW0108  # it is made after the watch
+    )
+    around = Surroundings(
+        given.secrets,
+        board,
+        events,
+        given.masker,
+        given.store,
+        given.replan,
+        announcer,
+        given.signatures,
+        memory,
+        plan.rank,
+    )
     supervisor = Supervisor(plan, around)
+    memory.start()
     signals = _Signals(supervisor)
     signals.listen(given.early_signals())
     api = Api(
@@ -118,7 +145,8 @@ async def _run_within(given: SessionInput, listener: socket.socket, events: Even
     orphans.slay()  # what preflight's engine left in a session of its own
     announcer.withdraw()
     verdict = judge_run(supervisor)
-    await _tell_end(verdict, supervisor, board, given.masker, events)
+    await _tell_end(verdict, given, supervisor, around)
+    memory.stop()
     await _stop(server, serving)
     return verdict.code
 
@@ -131,27 +159,22 @@ def judge_run(supervisor: Supervisor) -> Verdict:
     """
     if supervisor.ending is None:
         raise RuntimeError(f"the run is {supervisor.state} without a reason")
-    return judge(supervisor.ending, supervisor.tail, str(supervisor.plan.log_path))
+    return judge(supervisor.ending, supervisor.log_evidence)
 
 
-async def _tell_end(verdict: Verdict, supervisor: Supervisor, board: Board, masker: Masker, events: EventLog) -> None:
-    plan = supervisor.plan
-    board.verdict = {"code": int(verdict.code), "summary": verdict.summary, "remedy": verdict.remedy}
-    page = report.Report(
-        code=int(verdict.code),
-        summary=verdict.summary,
-        remedy=verdict.remedy,
-        evidence=verdict.evidence,
-        phase=verdict.phase,
-        phases=board.phases,
-        notes=supervisor.notes,
-        status=board.status(),
-        log_tail=supervisor.tail[-REPORT_LINES:],
-        log_path=plan.log_path,
-    )
+async def _tell_end(verdict: Verdict, given: SessionInput, supervisor: Supervisor, around: Surroundings) -> None:
+    plan, board, events = supervisor.plan, around.board, around.events
+    board.verdict = {
+        "code": int(verdict.code),
+        "summary": verdict.summary,
+        "remedy": verdict.remedy,
+        "cause": verdict.cause.value,
+        "confidence": verdict.confidence.value,
+    }
+    page = await _page(verdict, given, supervisor, around)
     tell = events.tell if verdict.code is ExitCode.STOPPED else events.error
     try:
-        writing = offload(lambda: report.write(page, plan.run_directory, plan.rank, masker), "report")
+        writing = offload(lambda: report.write(page, plan.run_directory, plan.rank, given.masker), "report")
         await asyncio.wait_for(writing, REPORT_S)
     except (OSError, TimeoutError) as error:
         events.error("report-unwritten", reason=str(error) or f"not written within {REPORT_S} s")
@@ -162,6 +185,29 @@ async def _tell_end(verdict: Verdict, supervisor: Supervisor, board: Board, mask
         remedy=verdict.remedy,
         notes=tuple(supervisor.notes),
         report=str(plan.run_directory / f"report-{plan.rank}.md"),
+    )
+
+
+async def _page(verdict: Verdict, given: SessionInput, supervisor: Supervisor, around: Surroundings) -> report.Report:
+    plan, ending = supervisor.plan, supervisor.ending
+    died = ending.end if isinstance(ending, EngineDied) else None
+    log = died.log if died else supervisor.log_evidence
+    step = plan.node.step
+    return report.Report.of(
+        verdict,
+        phases=around.board.phases,
+        log_tail=log.tail,
+        log_path=plan.log_path,
+        log_lines=log.lines,
+        notes=supervisor.notes,
+        status=around.board.status(),
+        memory=died.memory if died else await around.memory.evidence(time.time()),
+        available_gib=log.available_gib,
+        settings=settings_shown(plan.resolved, given.masker),
+        findings=supervisor.findings,
+        next_command=next_command(
+            verdict, log_path=plan.log_path, words=given.words, job_id=str(step.job_id) if step else None
+        ),
     )
 
 

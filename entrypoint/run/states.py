@@ -142,6 +142,7 @@ class Effect(StrEnum):
 
 
 FINAL = frozenset({State.STOPPED, State.FAILED})
+EVERY_STATE = frozenset(State)
 BEFORE_ENGINE = frozenset({State.CHECKING, State.WARMING, State.WAITING})
 COMING_UP = frozenset({State.STARTING, State.LOADING, State.CAPTURING, State.ENGINE_UP})
 SERVING = frozenset({State.READY, State.DEGRADED})

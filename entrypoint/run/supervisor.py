@@ -5,28 +5,34 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from entrypoint.findings import errors, without_ignored
+from entrypoint.findings import Finding, errors, without_ignored
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.render import finding_data
 from entrypoint.prove.transcript import CheckResult, CheckSpec, FailureKind
 from entrypoint.run import preflight
-from entrypoint.run.endings import Disproved, Ending, Refused, StopAsked
+from entrypoint.run.endings import Disproved, Ending, EngineDied, Refused, StopAsked
 from entrypoint.run.keeper import Keeper
 from entrypoint.run.limits import StopClock
+from entrypoint.run.low_memory import low_memory_finding
+from entrypoint.run.memory_history import LowMemory
 from entrypoint.run.offload import offload
 from entrypoint.run.phase_timer import PhaseTimer
 from entrypoint.run.release import ReleaseLimits
-from entrypoint.run.restarts import RestartBudget
+from entrypoint.run.restarts import RestartBudget, worth_a_restart
 from entrypoint.run.serving import ServingHooks, prove_server, wait_until_idle, watch_serving
 from entrypoint.run.states import FINAL, SERVING, TAKING_DOWN, Effect, Happening, State
 from entrypoint.run.surroundings import Surroundings
 from entrypoint.run.table import STAY, decide
+from entrypoint.run.verdict import judge
 from entrypoint.run.works import Works
+from entrypoint.verdict.evidence import LogEvidence
 from entrypoint.warm.directories import prepare
 
 NEWS_OF_DEATH_S = 5.0
 """Seconds for the news to come that an engine has died whose connection broke: its death is the reason then, and not
 the check that it could not pass."""
+WORTH_A_RETRY = {Happening.ENGINE_DIED: Happening.ENGINE_DIED_RETRY}
+"""What happens instead where another start is allowed and can help."""
 ENDING_STATES = TAKING_DOWN | FINAL | {State.DRAINING}
 
 
@@ -49,12 +55,14 @@ class Supervisor:
         plan: What is done; made anew once the engine has told its flags.
         state: Where the run stands; only ``_enter`` changes it.
         ending: Why it is over, once it is.
+        findings: What checks have found, and what was warned of since.
     """
 
     def __init__(self, plan: Plan, around: Surroundings) -> None:
         self.plan = plan
         self.state = State.PLANNED
         self.ending: Ending | None = None
+        self.findings = plan.findings
         self._around = around
         self._notes: list[str] = []
         self._queue: asyncio.Queue[Event | BaseException] = asyncio.Queue()
@@ -111,6 +119,11 @@ class Supervisor:
         return self._keeper.tail()
 
     @property
+    def log_evidence(self) -> LogEvidence:
+        """What the log of the engine that ran last holds."""
+        return self._keeper.log_evidence()
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What else a report should say."""
         return (*self._notes, *self._keeper.notes)
@@ -128,6 +141,12 @@ class Supervisor:
         self._notes.append(f"Forced by {source}: requests in flight, if any, were lost.")
         self._post(Happening.FORCE_ASKED, StopAsked(source, self.state))
 
+    def on_low_memory(self, low: LowMemory) -> None:
+        """Warn that memory is about to run out, and who holds it."""
+        finding = low_memory_finding(low)
+        self._show_findings((*(known for known in self.findings if known.rule != finding.rule), finding))
+        self._around.events.warn("finding", **finding_data(finding))
+
     def ask_proof(self) -> bool:
         """Ask for another self-check; return whether there is anything to prove."""
         if self.state is not State.HELD:
@@ -144,12 +163,13 @@ class Supervisor:
         self._queue.put_nowait(Event(happening, ending))
 
     def _apply(self, event: Event) -> None:
-        happening = self._judged(event.happening)
+        ending = event.ending.seen_in(self.state) if isinstance(event.ending, EngineDied) else event.ending
+        happening = self._judged(event.happening, ending)
         transition = decide(self.state, happening)
         if transition == STAY:
             return
         if transition.to is not None:
-            self._note_reason(transition.to, event.ending)
+            self._note_reason(transition.to, ending)
             self._enter(transition.to, happening)
         for effect in transition.effects:
             self._perform[effect]()
@@ -164,10 +184,14 @@ class Supervisor:
         elif self.ending is None and to in ENDING_STATES:
             self.ending = reason or self._setback
 
-    def _judged(self, happening: Happening) -> Happening:
-        """Return a death as one worth a retry, where it is: a server that never was ready would only die again."""
-        worth_it = happening is Happening.ENGINE_DIED and self._keeper.was_ready and self._budget.allows(self._now())
-        return Happening.ENGINE_DIED_RETRY if worth_it else happening
+    def _judged(self, happening: Happening, ending: Ending | None) -> Happening:
+        """Return a death as one worth a retry, where it is."""
+        retried = WORTH_A_RETRY.get(happening)
+        if retried is None or ending is None or not self._budget.allows(self._now()):
+            return happening
+        verdict = judge(ending, self._keeper.log_evidence())
+        worth_it = worth_a_restart(verdict, was_ready=self._keeper.was_ready, restarts=self._budget.total)
+        return retried if worth_it else happening
 
     def _enter(self, state: State, happening: Happening) -> None:
         before, self.state = self.state, state
@@ -187,7 +211,7 @@ class Supervisor:
         environment = self.plan.engine_environment(self._around.secrets)
         outcome = await preflight.check(self.plan, environment, self._around.store, self._around.replan)
         self.plan = outcome.plan
-        self._around.board.findings = tuple(finding_data(finding) for finding in outcome.findings)
+        self._show_findings(outcome.findings)
         for note in outcome.notes:
             self._around.events.tell("note", note=note)
         for finding in outcome.findings:
@@ -197,6 +221,10 @@ class Supervisor:
             self._post(Happening.CHECK_REFUSED, Refused(refusing))
         else:
             self._post(Happening.CHECKED)
+
+    def _show_findings(self, findings: tuple[Finding, ...]) -> None:
+        self.findings = findings
+        self._around.board.findings = tuple(finding_data(finding) for finding in findings)
 
     async def _warm(self) -> None:
         found = await offload(lambda: prepare(self.plan.caches), "warm")

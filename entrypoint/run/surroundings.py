@@ -6,8 +6,10 @@ from typing import Protocol
 
 from entrypoint.engine.flag_store import FlagStore
 from entrypoint.engine.flags import FlagTable
+from entrypoint.engine.signature_index import SignatureIndex
 from entrypoint.plan.plan import Plan
 from entrypoint.run.endings import Ending
+from entrypoint.run.memory_watch import MemoryWatch
 from entrypoint.run.states import Happening
 from entrypoint.settings.redaction import Masker
 from entrypoint.settings.secrets import Secrets
@@ -44,6 +46,9 @@ class Surroundings:
         store: Where lists of the engine's flags are kept.
         replan: Makes the plan again once the engine has told its flags.
         announcer: Publishes the endpoint.
+        signatures: What lines of the engine's log can mean.
+        memory: Watches memory.
+        rank: Number of this rank.
     """
 
     secrets: Secrets
@@ -53,3 +58,6 @@ class Surroundings:
     store: FlagStore
     replan: Callable[[FlagTable], Plan]
     announcer: Announcer
+    signatures: SignatureIndex
+    memory: MemoryWatch
+    rank: int = 0

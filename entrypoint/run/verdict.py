@@ -1,58 +1,52 @@
-"""The verdict: what ended a run, in plain words, with the evidence and what to do."""
+"""The verdict on a run: from why it is over, and from the evidence, to what people are told."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import assert_never
 
+from entrypoint.cause import CONSEQUENCES, Cause, Confidence
+from entrypoint.engine.signature import Role
 from entrypoint.outcome import ExitCode
 from entrypoint.run.endings import Disproved, Ending, EngineDied, Faulted, Refused, SpawnFailed, Stalled, StopAsked
 from entrypoint.run.limits import READY_SETTING
-from entrypoint.run.states import BEFORE_ENGINE, SERVING
-from entrypoint.verdict.telling import REFUSAL, telling_line
+from entrypoint.run.states import BEFORE_ENGINE
+from entrypoint.verdict.evidence import LogEvidence
+from entrypoint.verdict.explain import explain
+from entrypoint.verdict.verdict import Verdict
 
-ARGPARSE_EXIT_CODE = 2
 EVIDENCE_LINES = 12
+_CAUSE_OF_CODE = {
+    ExitCode.NODE_UNFIT: Cause.DEVICE,
+    ExitCode.DIRECTORY_UNUSABLE: Cause.STORAGE,
+    ExitCode.NOT_PERMITTED: Cause.PERMISSION,
+}
+"""What a finding's exit code says about its cause; any other one is a matter of configuration."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How a run ended and why.
-
-    Attributes:
-        code: The exit code.
-        summary: One sentence that says what happened.
-        remedy: One sentence that says what to do; empty when there is nothing to do.
-        evidence: Lines that show it, oldest first.
-        phase: The state in which it happened.
-    """
-
-    code: ExitCode
-    summary: str
-    remedy: str
-    evidence: tuple[str, ...]
-    phase: str
-
-
-def judge(ending: Ending, tail: Sequence[str], log_name: str) -> Verdict:  # noqa: PLR0911  # one per ending
+def judge(ending: Ending, log: LogEvidence) -> Verdict:  # noqa: PLR0911  # one per ending
     """Return the verdict of a run.
 
     Args:
         ending: Why it is over.
-        tail: The engine's last lines, oldest first, secrets masked.
-        log_name: Where the whole log is.
+        log: What the log of the engine that ran last holds.
     """
     match ending:
         case StopAsked():
-            return _stopped(ending)
+            return _plain(
+                Cause.STOPPED,
+                f"Stopped as asked by {ending.source}, while {ending.during}.",
+                "",
+                (),
+                str(ending.during),
+            )
         case Refused():
             return _refused(ending)
         case Stalled():
-            return _stalled(ending, tail, log_name)
+            return _stalled(ending, log)
         case EngineDied():
-            return _died(ending, tail, log_name)
+            return explain([ending.end])
         case SpawnFailed():
-            return Verdict(
-                ExitCode.CONFIGURATION,
+            return _plain(
+                Cause.CONFIGURATION,
                 f"The engine's command cannot be executed: {ending.reason}.",
                 "See whether engine.python can be started on this node, and whether a value in [engine.args] or "
                 "[engine.env] is longer than the system takes (128 KiB).",
@@ -62,8 +56,8 @@ def judge(ending: Ending, tail: Sequence[str], log_name: str) -> Verdict:  # noq
         case Disproved():
             return _disproved(ending)
         case Faulted():
-            return Verdict(
-                ExitCode.ENGINE_FAILED,
+            return _plain(
+                Cause.SUPERVISOR,
                 f"The supervisor itself failed: {ending.traceback[-1].strip()}",
                 "This is a fault of supervise, not of the engine or the settings: report it with this page.",
                 ending.traceback,
@@ -73,27 +67,24 @@ def judge(ending: Ending, tail: Sequence[str], log_name: str) -> Verdict:  # noq
             assert_never(ending)
 
 
-def _stopped(ending: StopAsked) -> Verdict:
-    return Verdict(
-        ExitCode.STOPPED, f"Stopped as asked by {ending.source}, while {ending.during}.", "", (), str(ending.during)
-    )
+def _plain(cause: Cause, summary: str, remedy: str, evidence: tuple[str, ...], phase: str) -> Verdict:
+    """Return a verdict about something that the supervisor saw itself."""
+    consequence = CONSEQUENCES[cause]
+    return Verdict(consequence.code, summary, remedy, evidence, phase, cause, Confidence.CERTAIN, consequence.retry)
 
 
 def _refused(ending: Refused) -> Verdict:
     first, *others = ending.findings
     more = f" ({len(others)} more)" if others else ""
-    return Verdict(
-        first.code,
-        f"{first.message}{more}",
-        first.remedy,
-        tuple(f"{finding.rule}: {finding.message}" for finding in ending.findings),
-        "checking",
-    )
+    cause = _CAUSE_OF_CODE.get(first.code, Cause.CONFIGURATION)
+    evidence = tuple(f"{finding.rule}: {finding.message}" for finding in ending.findings)
+    verdict = _plain(cause, f"{first.message}{more}", first.remedy, evidence, "checking")
+    return replace(verdict, code=first.code, signature=first.rule)
 
 
-def _stalled(ending: Stalled, tail: Sequence[str], log_name: str) -> Verdict:
+def _stalled(ending: Stalled, log: LogEvidence) -> Verdict:
     seen = f"; the last sign was {ending.progress}" if ending.progress else ""
-    where = f"See the last lines of {log_name}. "
+    where = f"See the last lines of {log.name}. "
     if ending.phase in BEFORE_ENGINE:
         summary, where = f"Gave up after {ending.lasted_s:.0f} s of {ending.phase}.", ""
     elif ending.setting == READY_SETTING:
@@ -103,46 +94,33 @@ def _stalled(ending: Stalled, tail: Sequence[str], log_name: str) -> Verdict:
             f"The engine stalled while {ending.phase}: {ending.lasted_s:.0f} s in this phase, nothing new for "
             f"{ending.still_s:.0f} s{seen}."
         )
-    return Verdict(
-        ExitCode.RETRY_ELSEWHERE,
+    verdict = _plain(
+        Cause.HANG,
         summary,
         f"{where}If it was only slow, raise {ending.setting}; a requeue on another node may help.",
-        tuple(tail[-EVIDENCE_LINES:]),
+        log.tail[-EVIDENCE_LINES:],
         str(ending.phase),
     )
+    return _with_last_sign(verdict, log)
 
 
-def _died(ending: EngineDied, tail: Sequence[str], log_name: str) -> Verdict:
-    telling = telling_line(tail)
-    how = str(ending.status) if ending.status else "a signal to its warden; how the engine itself ended was not seen"
-    told = f" Its log says: {telling}" if telling else " Its log does not say why."
-    evidence = tuple(tail[-EVIDENCE_LINES:])
-    phase = str(ending.phase)
-    if ending.status and ending.status.code == ARGPARSE_EXIT_CODE and telling and REFUSAL.match(telling):
-        return Verdict(
-            ExitCode.CONFIGURATION,
-            f"The engine refused its command line.{told}",
-            "Correct the flag; supervise --dry-run checks flags once the engine has been asked for its list.",
-            evidence,
-            phase,
-        )
-    when = "while serving" if ending.phase in SERVING else f"while {phase}"
-    return Verdict(
-        ExitCode.ENGINE_FAILED,
-        f"The engine ended by itself {when}, after {ending.lived_s:.1f} s, with {how}.{told}",
-        f"Read the end of {log_name}.",
-        evidence,
-        phase,
+def _with_last_sign(verdict: Verdict, log: LogEvidence) -> Verdict:
+    """Add what a line at the end of the log is known to mean, such as a lock that nobody will release."""
+    signs = [hit for hit in log.hits if hit.signature.role is not Role.CONFIRMATION and not hit.health_after]
+    if not signs:
+        return verdict
+    last = signs[-1]
+    return replace(
+        verdict,
+        signature=last.signature.id,
+        reasons=(*verdict.reasons, f"The last line that is known to mean something: {last.line}"),
+        remedy=f"{verdict.remedy} {last.signature.remedy}",
+        line_number=last.number,
     )
 
 
 def _disproved(ending: Disproved) -> Verdict:
     failures = ending.result.failures
     first = failures[0]
-    return Verdict(
-        ExitCode.SELF_CHECK_FAILED,
-        f"The self-check failed. {first.message}",
-        first.remedy,
-        tuple(f"{failure.kind}: {failure.message} What came instead: {failure.evidence}" for failure in failures),
-        "proving",
-    )
+    evidence = tuple(f"{failure.kind}: {failure.message} What came instead: {failure.evidence}" for failure in failures)
+    return _plain(Cause.SELF_CHECK, f"The self-check failed. {first.message}", first.remedy, evidence, "proving")

@@ -1,5 +1,6 @@
 """The trend: when headroom will reach the floor, told early and only of a fall that goes on."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,9 +33,9 @@ def seconds_to_floor(points: Sequence[Headroom], floor_bytes: int, window_s: flo
 
     The window is cut into thirds, and the medians of their points are compared: headroom has to have fallen from the
     first third to the second, from there to the last, and within the last as well, and the gentlest of these falls
-    counts. One jump, such as a KV pool that is allocated, does not show in all of them; a load that slows down is
-    judged by where it slowed down to; a spike moves no median. At the floor or below it the answer is 0, whatever the
-    trend.
+    counts. One jump, such as a KV pool that is allocated, does not show in all of them; a spike moves no median. A fall
+    that slows down, as loading does, is taken to go on slowing down: it need not reach the floor at all. At the floor
+    or below it the answer is 0, whatever the trend.
 
     Args:
         points: What was seen, oldest first.
@@ -56,9 +57,12 @@ def seconds_to_floor(points: Sequence[Headroom], floor_bytes: int, window_s: flo
     if not all(sixths):
         return None
     first, second, third = (_middle(sixths[begin] + sixths[begin + 1]) for begin in (0, 2, 4))
-    within_last = _fall(_middle(sixths[-2]), _middle(sixths[-1]))
-    fall_bytes_per_s = min(_fall(first, second), _fall(second, third), within_last)
-    return (last.bytes - floor_bytes) / fall_bytes_per_s if fall_bytes_per_s > 0 else None
+    before, after = _fall(first, second), _fall(second, third)
+    gentlest = min(before, after, _fall(_middle(sixths[-2]), _middle(sixths[-1])))
+    left_bytes = last.bytes - floor_bytes
+    if gentlest <= 0 or _still_to_fall(before, after, window_s / 3) < left_bytes:
+        return None
+    return left_bytes / gentlest
 
 
 def ended_at_floor(points: Sequence[Headroom], floor_bytes: int, ended_s: float, look_back_s: float) -> bool:
@@ -89,6 +93,14 @@ def _middle(points: Sequence[Headroom]) -> Headroom:
     return Headroom(
         statistics.median(point.at_s for point in points), int(statistics.median(point.bytes for point in points))
     )
+
+
+def _still_to_fall(before: float, after: float, step_s: float) -> float:
+    """Return how much there is still to fall where each step falls as much less than the one before as the last did."""
+    if after >= before:
+        return math.inf
+    ratio = after / before
+    return after * step_s * ratio / (1 - ratio)
 
 
 def _fall(before: Headroom, after: Headroom) -> float:

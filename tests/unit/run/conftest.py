@@ -12,6 +12,7 @@ import engine_lives
 import pytest
 from engine_lives import MARK, During, Life, kill_all
 
+from entrypoint.engine.signature_index import SignatureIndex
 from entrypoint.node.facts import NodeFacts
 from entrypoint.plan.plan import EngineFacts, Plan, make_plan
 from entrypoint.run.surroundings import Surroundings
@@ -20,6 +21,7 @@ from entrypoint.settings.redaction import Masker
 from entrypoint.settings.schema import Settings
 from entrypoint.settings.secrets import Secrets
 from entrypoint.tell.board import Board
+from entrypoint.verdict.evidence import MemoryEvidence
 
 T = TypeVar("T")
 
@@ -111,6 +113,8 @@ class Around:
     def __init__(self) -> None:
         self.told: list[tuple[str, str, dict[str, Any]]] = []
         self.announced: list[str] = []
+        self.followed: list[int] = []
+        self.memory_evidence: MemoryEvidence | None = None
 
     def tell(self, event: str, **details: Any) -> None:
         self.told.append(("tell", event, details))
@@ -127,6 +131,13 @@ class Around:
     def withdraw(self) -> None:
         self.announced.append("withdraw")
 
+    def follow(self, pid: int) -> None:
+        self.followed.append(pid)
+
+    async def evidence(self, ended_unix_s: float) -> MemoryEvidence | None:
+        assert ended_unix_s > 0
+        return self.memory_evidence
+
     def events(self) -> list[str]:
         return [event for _, event, _ in self.told]
 
@@ -140,6 +151,8 @@ class Around:
             "store": notes,
             "replan": notes,
             "announcer": notes,
+            "signatures": SignatureIndex(()),
+            "memory": notes,
             **others,
         }
         return Surroundings(**given)

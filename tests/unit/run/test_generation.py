@@ -9,6 +9,7 @@ from engine_lives import MARK, Life, until
 
 from entrypoint.engine.client import EngineClient
 from entrypoint.engine.log import FactKind, LogFact
+from entrypoint.engine.signature_index import SignatureIndex
 from entrypoint.run.generation import Generation
 from entrypoint.settings.redaction import Masker
 
@@ -45,6 +46,7 @@ async def _lived(
             {"PATH": os.environ["PATH"], MARK: mark},
             listener=listener,
             on_facts=facts.extend,
+            index=SignatureIndex(()),
             log_path=log_path,
             log_max_bytes=max_bytes,
             masker=Masker([KEY]),

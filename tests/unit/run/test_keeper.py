@@ -14,9 +14,12 @@ from entrypoint.run.numbers import EngineNumbers
 from entrypoint.run.release import ReleaseLimits
 from entrypoint.run.states import Happening, State
 from entrypoint.run.works import Works
+from entrypoint.verdict.evidence import LogEvidence, MemoryEvidence, RankEnd
 
 InNoTime = Callable[[Coroutine[Any, Any, Any]], Any]
 LIMITS = ReleaseLimits(begin_s=6, finish_s=25)
+READING_S = 0.5
+"""How long the last lines of an engine take to be read."""
 
 
 class Engine:
@@ -41,6 +44,12 @@ class Engine:
 
     def take(self, facts: list[LogFact]) -> bool:
         return any(self.numbers.note(fact) for fact in facts)
+
+    async def caught_up(self) -> None:
+        await asyncio.sleep(READING_S)
+
+    def log_evidence(self) -> LogEvidence:
+        return LogEvidence("server-0.log")
 
     async def close(self) -> None:
         self.done.append("close")
@@ -175,9 +184,35 @@ def test_a_death_is_posted_with_all_that_is_known_of_it(in_no_time: InNoTime, ar
         engine = Engine()
         with bench(around, engine, State.LOADING) as made:
             await asyncio.sleep(7)
+            engine.was_ready = True
+            around.memory_evidence = MemoryEvidence(total_bytes=1 << 30, floor_bytes=1)
             made.keeper.on_exited(engine, ExitStatus(3, None))  # type: ignore[arg-type]
+            await asyncio.sleep(READING_S * 2)
             assert made.posted == [Happening.ENGINE_DIED]
-            assert made.endings == [EngineDied(State.LOADING, ExitStatus(3, None), 0, pytest.approx(7))]
+            end = RankEnd(
+                0,
+                "loading",
+                LogEvidence("server-0.log"),
+                was_ready=True,
+                status=ExitStatus(3, None),
+                memory=around.memory_evidence,
+                lived_s=pytest.approx(7),
+            )
+            assert made.endings == [EngineDied(State.LOADING, 0, end)]
+
+    in_no_time(story())
+
+
+def test_a_death_is_told_before_that_nothing_is_left(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        engine = Engine()
+        with bench(around, engine, State.LOADING) as made:
+            made.keeper.on_exited(engine, ExitStatus(3, None))  # type: ignore[arg-type]
+            made.keeper.on_gone(engine)  # type: ignore[arg-type]
+            await asyncio.sleep(READING_S / 2)
+            assert made.posted == []
+            await asyncio.sleep(READING_S)
+            assert made.posted == [Happening.ENGINE_DIED, Happening.ENGINE_GONE]
 
     in_no_time(story())
 
@@ -191,6 +226,7 @@ def test_requests_that_an_engine_lost_while_it_drained_are_noted(
         with bench(around, engine, State(state)) as made:
             made.keeper.in_flight = in_flight
             made.keeper.on_exited(engine, ExitStatus(None, 9))  # type: ignore[arg-type]
+            await asyncio.sleep(READING_S * 2)
             assert len(made.keeper.notes) == lost
 
     in_no_time(story())

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rank_ends import end
 
-from entrypoint.exit_status import ExitStatus
 from entrypoint.findings import Finding, Severity
 from entrypoint.plan.plan import Plan
 from entrypoint.prove.transcript import CheckResult, Failure, FailureKind
@@ -23,10 +23,11 @@ from entrypoint.run.endings import (
 from entrypoint.run.session import judge_run
 from entrypoint.run.states import FINAL, SERVING, Effect, Happening, State
 from entrypoint.run.supervisor import Event, Supervisor
+from entrypoint.verdict.evidence import LogEvidence
 
 InNoTime = Callable[[Coroutine[Any, Any, Any]], Any]
 
-DIED = EngineDied(State.READY, ExitStatus(1, None), 0, 60.0)
+DIED = EngineDied(State.READY, 0, end(phase="ready"))
 STOPPED = StopAsked("SIGTERM", State.READY)
 STALL = Stalled(State.LOADING, 1, 1, "deadlines.load_s", None)
 FAILURE = Failure(FailureKind.NO_CALL, "There is no call.", "Look.", "")
@@ -71,7 +72,9 @@ class Run:
 
     def served_once(self) -> None:
         """Let the engine of this generation have been ready."""
-        self.supervisor._keeper._generation = SimpleNamespace(was_ready=True, tail=tuple)  # type: ignore[assignment]
+        self.supervisor._keeper._generation = SimpleNamespace(
+            was_ready=True, tail=tuple, log_evidence=lambda: LogEvidence("server-0.log")
+        )  # type: ignore[assignment]
 
 
 @pytest.fixture

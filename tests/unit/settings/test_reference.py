@@ -29,6 +29,7 @@ def test_every_setting_has_one_row_with_a_sentence():
     [
         "| `engine.port` | a whole number from 1 to 65535 | `30000` | Port on which clients reach the engine. |",
         "| `drain.timeout_s` | a number above 0, in seconds | `25` |",
+        "| `watch.memory_floor_gib` | a number above 0, in GiB | `8` |",
         "| `logs.max_bytes` | a whole number of at least 65536, in bytes | `268435456` |",
         "| `model.path` | text | none |",
         "| `engine.enable_metrics` | true or false | `true` |",

@@ -55,10 +55,13 @@ def test_few_phases_all_stay():
 
 
 def test_the_whole_picture_is_json():
-    board = Board(about={"model": "tiny"}, engine={"pool_tokens": 1}, findings=({"rule": "x"},))
+    board = Board(
+        about={"model": "tiny"}, engine={"pool_tokens": 1}, memory={"headroom_bytes": 5}, findings=({"rule": "x"},)
+    )
     board.enter("loading", ready=False, reasons=("loading",), now=10.0)
     found = json.loads(json.dumps(board.status()))
     assert found["model"] == "tiny"
     assert found["since_unix_s"] == 10.0
     assert found["phases"] == [{"name": "loading", "began_unix_s": 10.0, "lasted_s": None}]
+    assert found["memory"] == {"headroom_bytes": 5}
     assert found["findings"] == [{"rule": "x"}]

@@ -1,8 +1,15 @@
 """Metrics: Prometheus' names and units, read off the board."""
 
+from pathlib import Path
+
+import memory_trees as trees
+from memory_trees import GIB
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from entrypoint.node.memory import find_subjects, take_sample
+from entrypoint.run.memory_history import MemoryHistory
+from entrypoint.run.memory_picture import picture
 from entrypoint.tell.board import Board
 from entrypoint.tell.metrics import registry_of
 
@@ -68,3 +75,36 @@ def test_metrics_follow_the_board_between_scrapes():
     assert b"supervise_ready 0.0" in generate_latest(registry)
     board.enter("ready", ready=True, reasons=(), now=1.0)
     assert b"supervise_ready 1.0" in generate_latest(registry)
+
+
+def memory_of(root: Path) -> dict[str, float]:
+    """Return the metrics of memory that a node's files lead to."""
+    history = MemoryHistory(floor_gib=8, warn_s=180, every_s=1)
+    state = history.note(take_sample(find_subjects(100, root), 0.0, 0.0, root))
+    return {name: value for name, value in values(Board(memory=picture(state))).items() if name not in values(Board())}
+
+
+def test_memory_of_an_mi300a_node_has_metrics_in_bytes_and_ratios(tmp_path: Path):
+    trees.mi300a(tmp_path)
+    assert memory_of(tmp_path) == {
+        "supervise_memory_available_bytes": 120 * GIB,
+        "supervise_memory_headroom_bytes": 120 * GIB,
+        "supervise_memory_floor_bytes": 8 * GIB,
+        "supervise_engine_memory_bytes": 23 * GIB,
+        "supervise_apu_memory_used_bytes[card1]": 70 * GIB,
+        "supervise_apu_memory_used_bytes[card2]": 71 * GIB,
+        "supervise_apu_memory_used_bytes[card3]": 72 * GIB,
+        "supervise_apu_memory_used_bytes[card4]": 73 * GIB,
+        "supervise_numa_memory_free_bytes[0]": 10 * GIB,
+        "supervise_numa_memory_free_bytes[1]": 11 * GIB,
+        "supervise_numa_memory_free_bytes[2]": 12 * GIB,
+        "supervise_numa_memory_free_bytes[3]": 13 * GIB,
+        "supervise_memory_pressure_ratio[some]": 0.015,
+        "supervise_memory_pressure_ratio[full]": 0.0025,
+        "supervise_oom_kills_total[node]": 0,
+        "supervise_oom_kills_total[cgroup]": 0,
+    }
+
+
+def test_memory_that_is_unknown_has_no_metric(tmp_path: Path):
+    assert memory_of(tmp_path) == {"supervise_engine_memory_bytes": 0}
