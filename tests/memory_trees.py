@@ -32,13 +32,12 @@ def numa(root: Path, node: int, *, total_kib: int, free_kib: int, file_kib: int)
     write(root / f"sys/devices/system/node/node{node}/meminfo", text)
 
 
-def apu(root: Path, card: str, *, gtt_total: int, gtt_used: int, node: int, vram: int = 0) -> None:
+def apu(root: Path, card: str, *, gtt_total: int, gtt_used: int, vram: int = 0) -> None:
     device = root / f"sys/class/drm/{card}/device"
     write(device / "mem_info_gtt_total", f"{gtt_total}\n")
     write(device / "mem_info_gtt_used", f"{gtt_used}\n")
     write(device / "mem_info_vram_total", f"{vram}\n")
     write(device / "mem_info_vram_used", "0\n")
-    write(device / "numa_node", f"{node}\n")
 
 
 def pressure(root: Path, some: str = "0.00", full: str = "0.00") -> None:
@@ -120,7 +119,7 @@ def mi300a(root: Path, *, available_kib: int = 120 << 20) -> None:
     )
     for node in range(4):
         numa(root, node, total_kib=MI300A_TOTAL_KIB // 4, free_kib=(10 + node) << 20, file_kib=22 << 20)
-        apu(root, f"card{node + 1}", gtt_total=128 * GIB, gtt_used=(70 + node) * GIB, node=node)
+        apu(root, f"card{node + 1}", gtt_total=128 * GIB, gtt_used=(70 + node) * GIB)
     write(root / "sys/class/drm/card1-DP-1/device/mem_info_gtt_total", "1\n")
     pressure(root, "1.50", "0.25")
     vmstat(root, 3)

@@ -26,7 +26,6 @@ class ApuMemory:
         gtt_used_bytes: How much of that it has.
         vram_total_bytes: Memory of its own; 0 on an APU.
         vram_used_bytes: How much of that is used.
-        numa_node: The NUMA node that it belongs to; None where it is not told.
     """
 
     card: str
@@ -34,7 +33,6 @@ class ApuMemory:
     gtt_used_bytes: int
     vram_total_bytes: int = 0
     vram_used_bytes: int = 0
-    numa_node: int | None = None
 
     @property
     def used_bytes(self) -> int:
@@ -58,11 +56,6 @@ def _card(name: str, device: str) -> ApuMemory | None:
     total_bytes, used_bytes = number(f"{device}/mem_info_gtt_total"), number(f"{device}/mem_info_gtt_used")
     if total_bytes is None or used_bytes is None:
         return None
-    return ApuMemory(
-        name,
-        total_bytes,
-        used_bytes,
-        vram_total_bytes=number(f"{device}/mem_info_vram_total") or 0,
-        vram_used_bytes=number(f"{device}/mem_info_vram_used") or 0,
-        numa_node=number(f"{device}/numa_node"),
-    )
+    vram_total_bytes = number(f"{device}/mem_info_vram_total") or 0
+    vram_used_bytes = number(f"{device}/mem_info_vram_used") or 0 if vram_total_bytes else 0
+    return ApuMemory(name, total_bytes, used_bytes, vram_total_bytes, vram_used_bytes)

@@ -183,6 +183,7 @@ class Keeper:
                 status=status,
                 memory=memory,
                 lived_s=ended.lived_s,
+                unasked=True,
             )
             self._post(Happening.ENGINE_DIED, EngineDied(self.state, generation.number, end))
 

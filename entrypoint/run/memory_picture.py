@@ -26,7 +26,6 @@ def picture(state: MemoryState) -> dict[str, Any]:
                 "gtt_used_bytes": apu.gtt_used_bytes,
                 "vram_total_bytes": apu.vram_total_bytes,
                 "vram_used_bytes": apu.vram_used_bytes,
-                "numa_node": apu.numa_node,
             }
             for apu in sample.apus
         ],

@@ -105,8 +105,8 @@ def _ended_badly_by_itself(end: RankEnd) -> bool:
         return False
     if end.status.signal == signal.SIGKILL:
         return was_killed(end)
-    stopped = end.log.stop_line is not None and end.status.code == 0
-    return not stopped
+    stopped_as_asked = end.log.stop_line is not None and end.status.code == 0 and not end.unasked
+    return not stopped_as_asked
 
 
 def _or_late(unix_s: float | None) -> float:

@@ -143,7 +143,7 @@ class RankEnd:
         log: What its log says.
         memory: How memory went; None where nobody looked.
         lived_s: How long the engine lived; None where unknown.
-        watchdog_s: The engine's ``--watchdog-timeout`` in seconds; None where unknown.
+        unasked: It is known that the supervisor did not ask it to end.
     """
 
     rank: int
@@ -153,4 +153,4 @@ class RankEnd:
     status: ExitStatus | None = None
     memory: MemoryEvidence | None = None
     lived_s: float | None = None
-    watchdog_s: float | None = None
+    unasked: bool = False

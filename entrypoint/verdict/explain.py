@@ -150,6 +150,9 @@ def _said_of_status(root: Candidate, ended: str) -> _Said:
 
 def _told_by_status(status: ExitStatus | None, end: RankEnd) -> tuple[Cause, Confidence, str]:
     """Return what an exit status alone tells: cause, how sure, and a sentence."""
+    if end.unasked and end.log.stop_line is not None:
+        sentence = "It says that it was told to: somebody sent SIGTERM to the engine itself, not to supervise."
+        return Cause.UNKNOWN, Confidence.UNKNOWN, sentence
     if status is None or status.signal is None:
         return Cause.UNKNOWN, Confidence.UNKNOWN, ""
     if status.signal in _CRASHES:

@@ -26,8 +26,9 @@ class Death:
         phase: The run's state then.
         status: How the report names it.
         words: The engine's last words.
-        quoted: What the report quotes of its log; its last words by default.
+        quoted: What the report says of them; the words themselves by default.
         code: The run's exit code.
+        cause: What the report calls the kind of its cause.
         more: More faults.
     """
 
@@ -38,22 +39,28 @@ class Death:
     words: str = ""
     quoted: str = ""
     code: int = 70
+    cause: str = "unknown"
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
 REFUSAL = "sglang serve: error: argument --dtype: invalid choice: 'fp7'"
 DIED = "Rank 0 scheduler died during initialization"
 DEATHS = {
-    "an exception at once": Death("start", "exit 1", "starting", "exit code 1", "ImportError: libcuda.so.1"),
-    "a refused flag": Death("start", "exit 2", "starting", "refused its command line", REFUSAL, code=78),
+    "an exception at once": Death("start", "exit 1", "starting", "exit code 1", "ImportError: libodd.so.1"),
+    "a refused flag": Death(
+        "start", "exit 2", "starting", "exit code 2", REFUSAL, quoted="'fp7' of --dtype", code=78, cause="configuration"
+    ),
     "exit code 2 without a refusal": Death("start", "exit 2", "starting", "exit code 2", "ValueError: something else"),
     "a scheduler lost early": Death("init", "scheduler SIGKILL", "starting", "exit code 1", quoted=DIED),
-    "a segmentation fault": Death("load", "SIGSEGV", "loading", "signal SIGSEGV"),
+    "a segmentation fault": Death("load", "SIGSEGV", "loading", "signal SIGSEGV", cause="engine"),
     "a scheduler's exception": Death(
-        "load", "scheduler exception", "loading", "signal SIGKILL", "RuntimeError: HIP out of memory"
+        *("load", "scheduler exception", "loading", "signal SIGKILL", "RuntimeError: HIP out of memory"),
+        quoted="device allocation failed",
+        code=71,
+        cause="memory",
     ),
-    "an abort": Death("capture", "SIGABRT", "capturing", "signal SIGABRT", "MemoryError: no room"),
-    "an odd exit code": Death("up", "exit 42", "engine-up", "exit code 42", "OSError: [Errno 98] in use"),
+    "an abort": Death("capture", "SIGABRT", "capturing", "signal SIGABRT", "KeyError: no room", cause="engine"),
+    "an odd exit code": Death("up", "exit 42", "engine-up", "exit code 42", "OSError: [Errno 5] odd"),
     "a clean exit": Death("warmup", "exit 0", "engine-up", "exit code 0"),
     "killed with deaf helpers": Death("warmup", "SIGKILL", "engine-up", "SIGKILL", more={"children_stay": True}),
 }
@@ -126,7 +133,8 @@ def test_a_death_is_told_with_phase_status_and_last_words(played: Played, name: 
     assert death.status in report["summary"]
     quoted = death.quoted or death.words
     assert (quoted or "Its log does not say why") in report["summary"]
-    assert quoted in "\n".join(report["evidence"])
+    assert (death.words or quoted) in "\n".join(report["evidence"])
+    assert report["cause"] == death.cause
 
 
 @pytest.mark.parametrize("name", DEATHS)

@@ -44,6 +44,13 @@ def test_a_tree_that_changes_under_the_look_does_not_lead_in_a_circle(tmp_path: 
     assert descendants(5, tmp_path) == (6,)
 
 
+def test_a_child_that_vanishes_under_the_look_is_listed_still_and_garbage_is_not(tmp_path: Path):
+    trees.process(tmp_path, 5)
+    trees.write(tmp_path / "proc/5/task/5/children", "6 x -1 ")
+    assert descendants(5, tmp_path) == (6,)
+    assert process_memory(6, "", tmp_path) is None
+
+
 def test_private_memory_is_what_is_no_files_and_not_shared(tmp_path: Path):
     trees.mi300a(tmp_path)
     assert process_memory(102, "x", tmp_path) == ProcessMemory(102, "x", 22 * GIB, 20 * GIB)

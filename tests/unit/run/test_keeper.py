@@ -197,6 +197,7 @@ def test_a_death_is_posted_with_all_that_is_known_of_it(in_no_time: InNoTime, ar
                 status=ExitStatus(3, None),
                 memory=around.memory_evidence,
                 lived_s=pytest.approx(7),
+                unasked=True,
             )
             assert made.endings == [EngineDied(State.LOADING, 0, end)]
 

@@ -112,6 +112,12 @@ def test_a_stop_that_was_asked_for_is_no_failure():
     assert (verdict.code, verdict.cause) == (ExitCode.STOPPED, Cause.STOPPED)
 
 
+def test_a_stop_that_the_supervisor_did_not_ask_for_was_somebody_elses():
+    verdict = explain([end(stop_line=40, status=ExitStatus(0, None), phase="ready", unasked=True)])
+    assert verdict.code is ExitCode.ENGINE_FAILED
+    assert "somebody sent SIGTERM to the engine itself" in verdict.summary
+
+
 def test_a_log_that_shows_no_failure_is_not_given_one():
     verdict = explain([end(status=None, lived_s=None, phase="ready")])
     assert verdict.confidence is Confidence.UNKNOWN
