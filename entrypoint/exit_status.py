@@ -27,6 +27,17 @@ class ExitStatus:
         """Read a code as Python's multiprocessing and subprocess give it: negative for a signal."""
         return cls(code, None) if code >= 0 else cls(None, -code)
 
+    @classmethod
+    def parse(cls, text: str) -> "ExitStatus | None":
+        """Read the words that this class itself prints; None for others."""
+        word, _, value = text.rpartition(" ")
+        if word == "exit code" and value.isdigit():
+            return cls(int(value), None)
+        if word != "signal":
+            return None
+        number = signal.Signals.__members__.get(value)
+        return cls(None, int(number)) if number else cls(None, int(value)) if value.isdigit() else None
+
     def __str__(self) -> str:
         if self.signal is None:
             return f"exit code {self.code}"

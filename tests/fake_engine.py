@@ -20,11 +20,14 @@ from typing import NoReturn
 
 from fake_http import Server, Serving
 from fake_log import capturing_bar, loading_bar, log, say
-from fake_switches import Board, Phase
+from fake_switches import Board, Phase, Switches
 from sglang.srt.server_args import ServerArgs
 
 PR_SET_PDEATHSIG = 1
 CHILDREN = ("sglang::scheduler", "sglang::detokenizer")
+EAT = signal.SIGRTMIN
+"""Tells a child to take memory; no scheduler of jobs sends it."""
+BITE_MIB = 4
 INIT_DIED = (
     "Traceback (most recent call last):\n"
     '  File "/opt/sglang/launch_server.py", line 80, in <module>\n'
@@ -98,7 +101,8 @@ class Engine:
         say("'sglang serve' is the recommended entrypoint.\n  warnings.warn(\n")
         self._enter(Phase.START, self._switches.start_s)
         log(f"server_args={vars(self._arguments)!r}")
-        self._children = {name: spawn(name, stays=self._switches.children_stay) for name in CHILDREN}
+        signal.pthread_sigmask(signal.SIG_BLOCK, {EAT})  # it waits until a child has grown ears
+        self._children = {name: spawn(name, self._switches) for name in CHILDREN}
         if self._switches.orphan:
             leave_orphan(line_every_s=self._switches.orphan_line_every_s)
         signal.signal(signal.SIGCHLD, self._on_child)
@@ -175,6 +179,8 @@ class Engine:
 
     def _enter(self, phase: Phase, lasts_s: float) -> None:
         """Be in a phase for a while, unless the switches say that this is where it ends or hangs."""
+        if self._switches.eats_at == phase:
+            self._eat()
         if self._switches.hangs_at == phase:
             while True:
                 signal.pause()
@@ -183,6 +189,13 @@ class Engine:
         if self._switches.ends_at == phase and not self._asked_to_stop.wait(self._switches.ends_after_s):
             self._end(serving=phase is Phase.READY)
         time.sleep(lasts_s)
+
+    def _eat(self) -> None:
+        """Have one process take memory from now on."""
+        if self._switches.eats_who == "main":
+            threading.Thread(target=eat, args=[self._switches.eats_mib_per_s], daemon=True).start()
+        else:
+            os.kill(self._children[f"sglang::{self._switches.eats_who}"], EAT)
 
     # Endings
 
@@ -268,17 +281,25 @@ class Engine:
             os.kill(pid, signal.SIGKILL)
 
 
-def spawn(name: str, *, stays: bool) -> int:
-    """Fork a child that does nothing; it dies with this process, as the real ones do, unless it stays."""
+def spawn(name: str, switches: Switches) -> int:
+    """Fork a child that does nothing yet; it dies with this process, as the real ones do, unless it stays."""
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        if not stays:
+        if not switches.children_stay:
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:  # it died before we said so
                 os._exit(0)
-        live_on(name, deaf=stays)
+        live_on(name, deaf=switches.children_stay, eats_mib_per_s=switches.eats_mib_per_s)
     return pid
+
+
+def eat(mib_per_s: float) -> NoReturn:
+    """Take memory for good, a bite at a time."""
+    eaten = []
+    while True:
+        eaten.append(b"x" * (BITE_MIB << 20))
+        time.sleep(BITE_MIB / mib_per_s)
 
 
 def leave_orphan(*, line_every_s: float) -> None:
@@ -292,8 +313,8 @@ def leave_orphan(*, line_every_s: float) -> None:
     os.waitpid(between, 0)
 
 
-def live_on(name: str, *, line_every_s: float = 0, deaf: bool = True) -> NoReturn:
-    """Be a process of this name that waits to be killed."""
+def live_on(name: str, *, line_every_s: float = 0, deaf: bool = True, eats_mib_per_s: float = 0) -> NoReturn:
+    """Be a process of this name that waits to be killed, or to be told to take memory."""
     Path("/proc/self/comm").write_text(name)
     if deaf:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -303,7 +324,8 @@ def live_on(name: str, *, line_every_s: float = 0, deaf: bool = True) -> NoRetur
             time.sleep(line_every_s)
             log(f"{name} is still here")
         else:
-            signal.pause()
+            signal.sigwait({EAT})
+            eat(eats_mib_per_s)
 
 
 def close_output() -> None:

@@ -58,6 +58,10 @@ class Switches:
         calls_as_text: Whether tool calls stay in the text although a parser is configured.
         loads: Entries of the rank's record in /v1/loads, over what is true.
         spins_at: The phase in which it falls silent for ever and computes, as a spinning collective does.
+        eats_at: The phase from which on one of its processes takes memory until it is killed; all else goes on, unless
+            it also hangs there.
+        eats_who: Which process: ``main``, ``scheduler`` or ``detokenizer``.
+        eats_mib_per_s: How fast.
         says: What it prints when it is ready, as it is.
         flood_lines: How many lines it prints when it is ready.
         flood_line_bytes: How long each of them is, about.
@@ -83,6 +87,9 @@ class Switches:
     last_words: str = ""
     hangs_at: str = ""
     spins_at: str = ""
+    eats_at: str = ""
+    eats_who: str = "main"
+    eats_mib_per_s: float = 512
     says: str = ""
     ready_status: int = 200
     inference_status: int = 200
@@ -103,7 +110,7 @@ class Switches:
     stop_status: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("ends_at", "hangs_at", "spins_at"):
+        for name in ("ends_at", "hangs_at", "spins_at", "eats_at"):
             if getattr(self, name):
                 Phase(getattr(self, name))
 

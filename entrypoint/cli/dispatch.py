@@ -41,6 +41,7 @@ PLACES = {
     "wait": "entrypoint.cli.wait",
     "status": "entrypoint.cli.status",
     "drain": "entrypoint.cli.drain",
+    "diagnose": "entrypoint.cli.diagnose",
     "profiles": "entrypoint.cli.profiles",
     "foreign": "entrypoint.cli.foreign",
 }

@@ -27,6 +27,7 @@ COMMANDS = {
     "wait": "block until a server is ready, and print where it is",
     "status": "print what a run is doing",
     "drain": "stop taking requests, finish those in flight, stop",
+    "diagnose": "say why a server ended, from its logs or its run directory",
     "profiles": "list and show the packaged profiles",
 }
 
@@ -62,6 +63,7 @@ exit codes:
 exit code: 0, or the one with which a run would be refused, such as 69, 73 or 78
 """,
     "verify": "exit code: 0 proven, 76 something does not work\n",
+    "diagnose": "exit code: 0 whatever the verdict, 64 nothing to read, 78 a wrong file of signatures\n",
     "wait": "exit code: 0 ready, 75 not ready in time, else the one that the run has ended with\n",
 }
 
@@ -269,6 +271,25 @@ def _add_wait(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--export", action="store_true", help="print OPENAI_BASE_URL and OPENAI_API_KEY for eval")
 
 
+def _add_diagnose(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "where",
+        metavar="FILE|RUN_DIR",
+        nargs="+",
+        help="logs of one or several ranks, also compressed, - for the standard input; or one run directory",
+    )
+    parser.add_argument(
+        "--output", metavar="DIR", type=Path, help="also write the report there, as Markdown, JSON and HTML"
+    )
+    parser.add_argument(
+        "--signatures",
+        metavar="FILE",
+        type=Path,
+        help="rows of your own for what a log can mean, over the packaged ones",
+    )
+    _add_format(parser)
+
+
 def _add_profiles(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action", nargs="?", choices=("list", "show"), default="list", help="list all (the default) or show one"
@@ -284,5 +305,6 @@ _ADD = {
     "wait": _add_wait,
     "status": _add_where,
     "drain": _add_where,
+    "diagnose": _add_diagnose,
     "profiles": _add_profiles,
 }

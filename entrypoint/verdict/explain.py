@@ -206,27 +206,45 @@ def _cascades(root: Candidate, ends: Sequence[RankEnd]) -> Iterator[str]:
 
 
 def _without_failure(ends: Sequence[RankEnd]) -> Verdict:
-    """Return the verdict where no line and no status shows a failure of this engine."""
-    end = ends[0]
-    cascades = [hit for each in ends for hit in each.log.hits if _is_last_cascade(hit)]
-    if cascades:
+    """Return the verdict where no line and no status names a failure of this engine."""
+    several = len(ends) > 1
+    suffering = [(end, hit) for end in ends for hit in end.log.hits if _is_last_cascade(hit)]
+    from_elsewhere = [(end, hit) for end, hit in suffering if hit.signature.cause is Cause.NETWORK]
+    if from_elsewhere:
+        end = from_elsewhere[0][0]
         said = _Said(
             Cause.UNKNOWN,
             Confidence.UNKNOWN,
-            "What these logs show follows from a failure elsewhere, which they do not hold.",
+            f"What {'these logs show' if several else 'this log shows'} follows from a failure elsewhere.",
             "Look at the logs of the other ranks, and at what Slurm says.",
-            tuple(hit.line for hit in cascades),
+            tuple(hit.line for _, hit in from_elsewhere),
         )
-    elif all(each.log.stop_line is not None for each in ends):
+    elif all(end.log.stop_line is not None for end in ends):
+        end = ends[0]
         said = _Said(Cause.STOPPED, Confidence.PROBABLE, "The engine was asked to stop, and did.", "")
+    elif suffering:
+        end = suffering[0][0]
+        said = _failed_somehow(end, tuple(hit.line for _, hit in suffering), several=several)
     else:
+        end = ends[0]
         said = _Said(
             Cause.UNKNOWN,
             Confidence.UNKNOWN,
-            f"The log shows no failure. {how_it_ended(end, named=len(ends) > 1)}",
+            f"The log shows no failure. {how_it_ended(end, named=several)}",
             "If the run is over, see what Slurm and the node say about its end.",
         )
     return _verdict(end, said, end.phase)
+
+
+def _failed_somehow(end: RankEnd, lines: tuple[str, ...], *, several: bool) -> _Said:
+    told = f" Its log says: {end.log.telling}" if end.log.telling else " Its log does not say why."
+    return _Said(
+        Cause.UNKNOWN,
+        Confidence.UNKNOWN,
+        f"The engine failed, in a way that is not known. {how_it_ended(end, named=several)}{told}",
+        f"Read the end of {end.log.name}.",
+        lines,
+    )
 
 
 def _is_last_cascade(hit: SignatureHit) -> bool:

@@ -7,6 +7,8 @@ from entrypoint.readable import shortened
 from entrypoint.verdict.evidence import RankEnd
 
 _PLACE = re.compile(r"\{(\w+)\}")
+_DOING = {"ready": "serving", "degraded": "serving", "engine-up": "warming up", "held": "held for another look"}
+"""Phases whose names do not say what was done in them."""
 UNSEEN = "a signal to its warden; how the engine itself ended was not seen"
 
 
@@ -18,7 +20,7 @@ def how_it_ended(end: RankEnd, *, named: bool) -> str:
         named: Say which one: there are others.
     """
     who = f"The engine of rank {end.rank}" if named else "The engine"
-    when = "while serving" if end.phase in {"ready", "degraded"} else f"while {end.phase}" if end.phase else ""
+    when = f"while {_DOING.get(end.phase, end.phase)}" if end.phase else ""
     if end.status is None and end.lived_s is None:
         whose = f"The log of rank {end.rank}" if named else "The log"
         return " ".join(filter(None, (whose, "ends", when))) + "."
