@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 from entrypoint.findings import Finding
 from entrypoint.prove.transcript import CheckResult
+from entrypoint.run.hang import Stillness
+from entrypoint.run.memory_history import LowMemory
 from entrypoint.run.states import State
 from entrypoint.verdict.evidence import RankEnd
 
@@ -42,6 +44,7 @@ class Stalled:
         still_s: How long nothing had progressed.
         setting: Dotted name of the setting that bounds it.
         progress: The last progress seen, in words, when there was any.
+        stacks: Where each process of the engine stood, one line each.
     """
 
     phase: State
@@ -49,6 +52,35 @@ class Stalled:
     still_s: float
     setting: str
     progress: str | None
+    stacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hung:
+    """The engine served, and then nothing moved any more while its processes lived.
+
+    Attributes:
+        phase: The state.
+        still: How long nothing moved, and what was to do.
+        stacks: Where each process of the engine stood, one line each.
+    """
+
+    phase: State
+    still: Stillness
+    stacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLow:
+    """Memory was about to run out, and the run ends before it does.
+
+    Attributes:
+        phase: The state.
+        low: How much was left, and who held it.
+    """
+
+    phase: State
+    low: LowMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +135,4 @@ class Faulted:
     traceback: tuple[str, ...]
 
 
-Ending = Faulted | StopAsked | Refused | Stalled | EngineDied | SpawnFailed | Disproved
+Ending = Faulted | StopAsked | Refused | Stalled | Hung | MemoryLow | EngineDied | SpawnFailed | Disproved

@@ -112,6 +112,11 @@ class Generation:
         self._log.when_caught_up(partial(_call_soon, asyncio.get_running_loop(), read.set))
         await read.wait()
 
+    @property
+    def signs_of_work(self) -> int:
+        """How many signs of work the engine's log has shown."""
+        return self._gatherer.signs_of_health if self._gatherer else 0
+
     def log_evidence(self) -> LogEvidence:
         """Return what the engine's log holds so far."""
         return self._gatherer.evidence() if self._gatherer else LogEvidence("")

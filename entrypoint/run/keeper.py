@@ -3,6 +3,7 @@
 import asyncio
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from entrypoint.engine.client import EngineClient
 from entrypoint.engine.log import LogFact
@@ -12,9 +13,11 @@ from entrypoint.run import activity
 from entrypoint.run.endings import EngineDied, SpawnFailed
 from entrypoint.run.generation import Generation
 from entrypoint.run.numbers import SIGNS
+from entrypoint.run.offload import offload
 from entrypoint.run.phase_timer import PhaseTimer
 from entrypoint.run.release import ReleaseLimits, release
 from entrypoint.run.serving import wait_until_ready
+from entrypoint.run.stacks import take_stacks, write_stacks
 from entrypoint.run.states import COMING_UP, EVERY_STATE, TAKING_DOWN, Happening, State
 from entrypoint.run.surroundings import Post, Surroundings
 from entrypoint.run.works import Works
@@ -108,6 +111,19 @@ class Keeper:
         return activity.look(generation.child.warden_pid) if generation and generation.started else None
 
     # Start
+
+    async def stacks(self, directory: Path) -> tuple[str, ...]:
+        """Return where each process of the engine stands, one line each; all of it goes to a file."""
+        generation = self.current
+        taken = await take_stacks(generation.child.warden_pid)
+        path = directory / f"stacks-{self._around.rank}-{generation.number}.txt"
+        try:
+            await offload(lambda: write_stacks(path, taken, self._around.masker), "stacks")
+        except OSError as error:
+            self.notes.append(f"The stacks could not be written to {path}: {error.strerror}.")
+        else:
+            self.notes.append(f"Where every process of the engine stood is in {path}.")
+        return tuple(self._around.masker.mask_text(str(stack)) for stack in taken)
 
     def spawn(self, plan: Plan) -> None:
         """Start the next generation, and look for its port."""

@@ -9,6 +9,7 @@ from entrypoint.engine.client import EngineClient, EngineLoad, Readiness, Unavai
 from entrypoint.prove.parsers import check
 from entrypoint.prove.transcript import CheckResult, CheckSpec, ConfiguredParsers
 from entrypoint.run.generation import Generation
+from entrypoint.run.hang import HangClock, Stillness
 
 LOOK_S = 1.0
 """Seconds between looks at a port whose opening the log should announce: a fallback for changed wording."""
@@ -78,21 +79,28 @@ class ServingHooks:
         on_check: Given each canary's result.
         on_trouble: Given what is wrong, in one sentence.
         on_well: Called when nothing is.
+        on_hang: Given how long nothing has moved; nothing is looked at after that.
+        signs: Returns how many signs of work the log has shown.
     """
 
     on_load: Callable[[dict[str, Any]], None]
     on_check: Callable[[CheckResult], None]
     on_trouble: Callable[[str], None]
     on_well: Callable[[], None]
+    on_hang: Callable[[Stillness], None]
+    signs: Callable[[], int]
 
 
-async def watch_serving(client: EngineClient, spec: CheckSpec | None, every_s: float, hooks: ServingHooks) -> None:
-    """Look at a serving engine, and repeat the self-check when it is idle; never returns.
+async def watch_serving(
+    client: EngineClient, spec: CheckSpec | None, every_s: float, clock: HangClock, hooks: ServingHooks
+) -> None:
+    """Look at a serving engine, and repeat the self-check when it is idle; returns only when it hangs.
 
     Args:
         client: The engine.
         spec: What a canary asks for; None runs none.
         every_s: Seconds between canaries; 0 runs none.
+        clock: Judges whether it hangs.
         hooks: Who is told.
     """
     loop = asyncio.get_running_loop()
@@ -105,6 +113,10 @@ async def watch_serving(client: EngineClient, spec: CheckSpec | None, every_s: f
         silent = silent + 1 if isinstance(load, Unavailable) else 0
         if isinstance(load, EngineLoad):
             hooks.on_load(asdict(load))
+        still = clock.look(loop.time(), load, hooks.signs())
+        if still is not None:
+            hooks.on_hang(still)
+            return
         if silent >= SILENT_LOOKS and isinstance(load, Unavailable):
             hooks.on_trouble(f"the engine does not answer: {load.detail}")
             continue

@@ -46,7 +46,7 @@ class State(StrEnum):
     """The engine died and may start again: first every old process must be gone, then the backoff pass. Follows:
     WAITING, STOPPING or ABORTING."""
     STOPPED = "stopped"
-    """Ended as asked. Final."""
+    """Ended in order: as asked, or before memory ran out. Final."""
     FAILED = "failed"
     """Ended with a verdict that says why. Final."""
 
@@ -90,6 +90,12 @@ class Happening(StrEnum):
     """A look at the serving engine was good."""
     STALLED = "stalled"
     """A phase passed its deadline without progress."""
+    HUNG = "hung"
+    """A serving engine does nothing any more, and is not worth a retry."""
+    HUNG_RETRY = "hung-retry"
+    """A serving engine does nothing any more, and the restart budget allows another."""
+    MEMORY_LOW = "memory-low"
+    """Memory is about to run out, and the run shall end before it does."""
     ENGINE_DIED = "engine-died"
     """The engine's main process ended by itself and is not worth a retry."""
     ENGINE_DIED_RETRY = "engine-died-retry"

@@ -3,14 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from entrypoint.findings import Finding, errors, without_ignored
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.render import finding_data
 from entrypoint.prove.transcript import CheckResult, CheckSpec, FailureKind
 from entrypoint.run import preflight
-from entrypoint.run.endings import Disproved, Ending, EngineDied, Refused, StopAsked
+from entrypoint.run.endings import Disproved, Ending, EngineDied, Hung, MemoryLow, Refused, Stalled, StopAsked
+from entrypoint.run.hang import HangClock, Stillness
 from entrypoint.run.keeper import Keeper
 from entrypoint.run.limits import StopClock
 from entrypoint.run.low_memory import low_memory_finding
@@ -20,7 +21,7 @@ from entrypoint.run.phase_timer import PhaseTimer
 from entrypoint.run.release import ReleaseLimits
 from entrypoint.run.restarts import RestartBudget, worth_a_restart
 from entrypoint.run.serving import ServingHooks, prove_server, wait_until_idle, watch_serving
-from entrypoint.run.states import FINAL, SERVING, TAKING_DOWN, Effect, Happening, State
+from entrypoint.run.states import COMING_UP, FINAL, SERVING, TAKING_DOWN, Effect, Happening, State
 from entrypoint.run.surroundings import Surroundings
 from entrypoint.run.table import STAY, decide
 from entrypoint.run.verdict import judge
@@ -31,7 +32,7 @@ from entrypoint.warm.directories import prepare
 NEWS_OF_DEATH_S = 5.0
 """Seconds for the news to come that an engine has died whose connection broke: its death is the reason then, and not
 the check that it could not pass."""
-WORTH_A_RETRY = {Happening.ENGINE_DIED: Happening.ENGINE_DIED_RETRY}
+WORTH_A_RETRY = {Happening.ENGINE_DIED: Happening.ENGINE_DIED_RETRY, Happening.HUNG: Happening.HUNG_RETRY}
 """What happens instead where another start is allowed and can help."""
 ENDING_STATES = TAKING_DOWN | FINAL | {State.DRAINING}
 
@@ -71,7 +72,7 @@ class Supervisor:
         self._timer = PhaseTimer(
             plan.settings.deadlines,
             look=self._keeper.look,
-            on_stall=lambda stalled: self._post(Happening.STALLED, stalled),
+            on_stall=self._on_stalled,
         )
         self._keeper.time_with(self._timer)
         self._budget = RestartBudget(plan.settings.restart)
@@ -132,9 +133,12 @@ class Supervisor:
 
     def ask_stop(self, source: str) -> None:
         """Ask for the end: drain, release, stop."""
+        self._begin_to_stop()
+        self._post(Happening.STOP_ASKED, StopAsked(source, self.state))
+
+    def _begin_to_stop(self) -> None:
         if self._stop_clock is None:
             self._stop_clock = StopClock(self._now(), self.plan.settings.drain.timeout_s)
-        self._post(Happening.STOP_ASKED, StopAsked(source, self.state))
 
     def ask_force(self, source: str) -> None:
         """Ask for the end at once."""
@@ -142,10 +146,13 @@ class Supervisor:
         self._post(Happening.FORCE_ASKED, StopAsked(source, self.state))
 
     def on_low_memory(self, low: LowMemory) -> None:
-        """Warn that memory is about to run out, and who holds it."""
+        """Warn that memory is about to run out, and who holds it; end the run in order, where that is wanted."""
         finding = low_memory_finding(low)
         self._show_findings((*(known for known in self.findings if known.rule != finding.rule), finding))
         self._around.events.warn("finding", **finding_data(finding))
+        if self.plan.settings.watch.on_low_memory == "drain":
+            self._begin_to_stop()
+            self._post(Happening.MEMORY_LOW, MemoryLow(self.state, low))
 
     def ask_proof(self) -> bool:
         """Ask for another self-check; return whether there is anything to prove."""
@@ -281,9 +288,29 @@ class Supervisor:
             on_check=self._on_check,
             on_trouble=self._on_trouble,
             on_well=lambda: self._post(Happening.WELL),
+            on_hang=self._on_hung,
+            signs=lambda: self._keeper.current.signs_of_work,
         )
         spec = self._spec if prove.enabled else None
-        await watch_serving(self._keeper.current.client, spec, prove.every_s, hooks)
+        clock = HangClock(self.plan.settings.watch.stall_s)
+        await watch_serving(self._keeper.current.client, spec, prove.every_s, clock, hooks)
+
+    def _on_hung(self, still: Stillness) -> None:
+        self._works.start("stacks", self._end_hung(Hung(self.state, still)), SERVING)
+
+    async def _end_hung(self, hung: Hung) -> None:
+        stacks = await self._keeper.stacks(self.plan.run_directory)
+        self._post(Happening.HUNG, replace(hung, stacks=stacks))
+
+    def _on_stalled(self, stalled: Stalled) -> None:
+        if stalled.phase in COMING_UP:
+            self._works.start("stacks", self._end_stalled(stalled), {stalled.phase})
+        else:
+            self._post(Happening.STALLED, stalled)
+
+    async def _end_stalled(self, stalled: Stalled) -> None:
+        stacks = await self._keeper.stacks(self.plan.run_directory)
+        self._post(Happening.STALLED, replace(stalled, stacks=stacks))
 
     def _on_trouble(self, trouble: str) -> None:
         self._trouble = trouble

@@ -82,6 +82,21 @@ RULES: Mapping[Happening, Rule] = {
         ),
         "these states have no deadline of this kind",
     ),
+    Happening.HUNG: Rule(
+        ((SERVING, _go(State.ABORTING, Effect.WITHDRAW, Effect.KILL)),),
+        "other states have deadlines of their own",
+    ),
+    Happening.HUNG_RETRY: Rule(
+        ((SERVING, _go(State.RESTARTING, Effect.WITHDRAW, Effect.KILL)),),
+        "other states have deadlines of their own",
+    ),
+    Happening.MEMORY_LOW: Rule(
+        (
+            (SERVING, _go(State.DRAINING, Effect.WITHDRAW, Effect.WATCH_DRAIN)),
+            (_UNPROVEN, _go(State.ABORTING, Effect.RELEASE)),
+        ),
+        _ENDING,
+    ),
     Happening.ENGINE_DIED: Rule(
         (
             (_UNPROVEN, _go(State.ABORTING, Effect.KILL)),

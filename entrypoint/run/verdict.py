@@ -6,12 +6,24 @@ from typing import assert_never
 from entrypoint.cause import CONSEQUENCES, Cause, Confidence
 from entrypoint.engine.signature import Role
 from entrypoint.outcome import ExitCode
-from entrypoint.run.endings import Disproved, Ending, EngineDied, Faulted, Refused, SpawnFailed, Stalled, StopAsked
+from entrypoint.run.endings import (
+    Disproved,
+    Ending,
+    EngineDied,
+    Faulted,
+    Hung,
+    MemoryLow,
+    Refused,
+    SpawnFailed,
+    Stalled,
+    StopAsked,
+)
 from entrypoint.run.limits import READY_SETTING
 from entrypoint.run.states import BEFORE_ENGINE
 from entrypoint.verdict.evidence import LogEvidence
 from entrypoint.verdict.explain import explain
 from entrypoint.verdict.verdict import Verdict
+from entrypoint.verdict.wording import size
 
 EVIDENCE_LINES = 12
 _CAUSE_OF_CODE = {
@@ -42,6 +54,10 @@ def judge(ending: Ending, log: LogEvidence) -> Verdict:  # noqa: PLR0911  # one 
             return _refused(ending)
         case Stalled():
             return _stalled(ending, log)
+        case Hung():
+            return _hung(ending, log)
+        case MemoryLow():
+            return _memory_low(ending, log)
         case EngineDied():
             return explain([ending.end])
         case SpawnFailed():
@@ -98,10 +114,38 @@ def _stalled(ending: Stalled, log: LogEvidence) -> Verdict:
         Cause.HANG,
         summary,
         f"{where}If it was only slow, raise {ending.setting}; a requeue on another node may help.",
-        log.tail[-EVIDENCE_LINES:],
+        (*ending.stacks, *log.tail[-EVIDENCE_LINES:]),
         str(ending.phase),
     )
     return _with_last_sign(verdict, log)
+
+
+def _hung(ending: Hung, log: LogEvidence) -> Verdict:
+    still = ending.still
+    had = "" if still.requests is None else f" with {still.requests} requests at work"
+    silent = "" if still.answers else ", and it does not answer either"
+    verdict = _plain(
+        Cause.HANG,
+        f"The engine hung while serving{had}: its processes live, and for {still.for_s:.0f} s no token came{silent}.",
+        "See where its processes stand. If a single step can take so long here, raise watch.stall_s.",
+        (*ending.stacks, *log.tail[-EVIDENCE_LINES:]),
+        str(ending.phase),
+    )
+    return _with_last_sign(verdict, log)
+
+
+def _memory_low(ending: MemoryLow, log: LogEvidence) -> Verdict:
+    low = ending.low
+    held = f" Most was held by {', '.join(low.owners)}." if low.owners else ""
+    verdict = _plain(
+        Cause.MEMORY,
+        f"Memory was about to run out, and the run was ended before it did: {size(low.headroom_bytes)} were left, and "
+        f"the floor of {size(low.floor_bytes)} was {low.seconds_to_floor:.0f} s away.{held}",
+        "Lower engine.mem_fraction_static or engine.max_running_requests, or take more nodes.",
+        log.tail[-EVIDENCE_LINES:],
+        str(ending.phase),
+    )
+    return replace(verdict, confidence=Confidence.PROBABLE)
 
 
 def _with_last_sign(verdict: Verdict, log: LogEvidence) -> Verdict:

@@ -115,6 +115,12 @@ class LogGatherer:
             self._bytes += len(lines)
             self._tail.feed(lines)
 
+    @property
+    def signs_of_health(self) -> int:
+        """How many signs of an engine that goes on working have been seen."""
+        with self._lock:
+            return self._health
+
     def evidence(self, *, cut: str | None = None) -> LogEvidence:
         """Return what has been found so far.
 
