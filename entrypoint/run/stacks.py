@@ -24,7 +24,8 @@ AT_ONCE = 4
 FRAMES_SHOWN = 5
 STOPPED_STATES = frozenset("TtD")
 """Process states in which there is nothing to pause: stopped, traced, and deep in the kernel (proc(5))."""
-_MAIN_THREAD = re.compile(r'^Thread \S+ \([^)]*\): "MainThread"$', re.MULTILINE)
+_MAIN_THREAD = re.compile(r'^Thread [^\n]*"MainThread"$', re.MULTILINE)
+_ANY_THREAD = re.compile(r"^Thread ", re.MULTILINE)
 _FRAME = re.compile(r"^    (\S.*)$", re.MULTILINE)
 NO_BINARY = "py-spy is not installed beside supervise"
 NOT_PERMITTED = "not permitted; the container needs the capability SYS_PTRACE"
@@ -118,8 +119,8 @@ def _binary() -> str | None:
 
 
 def _main_frames(text: str) -> tuple[str, ...]:
-    """Return the innermost frames of the main thread."""
-    begin = _MAIN_THREAD.search(text)
+    """Return the innermost frames of the main thread, or of the first where none has that name."""
+    begin = _MAIN_THREAD.search(text) or _ANY_THREAD.search(text)
     if begin is None:
         return ()
     block = text[begin.end() :].partition("\nThread ")[0]

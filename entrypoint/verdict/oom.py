@@ -43,7 +43,8 @@ def out_of_memory(end: RankEnd) -> OutOfMemory | None:
     counter of the engine's cgroup rose             any         certain
     line of the kernel or of Slurm in the log       any         certain
     counter of the node rose, memory at the floor   yes         certain
-    counter of the node rose                        yes         probable
+    counter of the node rose, no cgroup counts      yes         probable
+    counter of the node rose, not the cgroup's      yes         none: that was somebody else's process
     memory at the floor, no counter to be read      yes         probable
     memory at the floor, no counter rose            yes         none: somebody else killed it
     the engine's last figure was small              yes         possible
@@ -59,7 +60,7 @@ def out_of_memory(end: RankEnd) -> OutOfMemory | None:
         return OutOfMemory(Confidence.CERTAIN, (confirmations[0].signature.because,), lines)
     if not killed:
         return None
-    if memory is not None and memory.node_oom_kills:
+    if memory is not None and memory.node_oom_kills and (memory.at_floor or memory.cgroup_oom_kills is None):
         at_floor = (_floor_reason(memory),) if memory.at_floor else ()
         confidence = Confidence.CERTAIN if memory.at_floor else Confidence.PROBABLE
         return OutOfMemory(confidence, ("The node's counter oom_kill rose in /proc/vmstat.", *at_floor))

@@ -12,6 +12,7 @@ from entrypoint.engine.client import EngineClient
 from entrypoint.prove.transcript import CheckResult, CheckSpec, Failure, FailureKind
 from entrypoint.run import serving
 from entrypoint.run.generation import Generation
+from entrypoint.run.hang import HangClock
 from entrypoint.run.serving import (
     IDLE_LOOKS,
     LOOK_S,
@@ -215,6 +216,7 @@ class Ward:
     loads: list[dict[str, Any]] = field(default_factory=list)
     canary: CheckResult = PASSED
     began_at: float = field(default_factory=now)
+    signs: int = 0
 
     def note(self, what: str) -> None:
         self.told.append((round(now() - self.began_at, 3), what))
@@ -225,6 +227,8 @@ class Ward:
             on_check=lambda result: self.note("passed" if result.passed else "failed"),
             on_trouble=self.note,
             on_well=lambda: self.note("well"),
+            on_hang=lambda still: self.note(f"hangs for {still.for_s:.0f} s"),
+            signs=lambda: self.signs,
         )
 
     def events(self) -> list[tuple[float, str]]:
@@ -237,7 +241,9 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Watch an engine for a while; ``story`` gets the ward and goes on beside it."""
 
     @asynccontextmanager
-    async def watch(engine: Engine, *, spec: CheckSpec | None = SPEC, every_s: float = 60) -> AsyncIterator[Ward]:
+    async def watch(
+        engine: Engine, *, spec: CheckSpec | None = SPEC, every_s: float = 60, stall_s: float = 0
+    ) -> AsyncIterator[Ward]:
         ward = Ward()
 
         async def canary(*_: object) -> CheckResult:
@@ -245,9 +251,9 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
         monkeypatch.setattr(serving, "prove_server", canary)
         async with client_of(engine) as client:
-            watching = asyncio.create_task(watch_serving(client, spec, every_s, ward.hooks()))
+            watching = asyncio.create_task(watch_serving(client, spec, every_s, HangClock(stall_s), ward.hooks()))
             yield ward
-            assert not watching.done()
+            assert watching.done() is any("hangs" in what for _, what in ward.told)
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
@@ -401,3 +407,23 @@ def test_a_server_that_does_not_speak_of_parsers_is_proven_all_the_same():
             return await prove_server(client, SPEC)
 
     assert [failure.kind for failure in asyncio.run(story()).failures] == [FailureKind.UNAUTHORIZED]
+
+
+def test_a_hang_is_told_once_and_ends_the_watching(in_no_time: InNoTime, watched: Callable[..., Any]):
+    async def story() -> None:
+        async with watched(Engine(in_flight=3), stall_s=60) as ward:
+            await asyncio.sleep(200)
+            assert [what for _, what in ward.events()] == ["hangs for 60 s"]
+
+    in_no_time(story())
+
+
+def test_an_engine_whose_log_shows_work_does_not_hang(in_no_time: InNoTime, watched: Callable[..., Any]):
+    async def story() -> None:
+        async with watched(Engine(in_flight=3), stall_s=60) as ward:
+            for _ in range(10):
+                await asyncio.sleep(50)
+                ward.signs += 1
+            assert ward.events() == []
+
+    in_no_time(story())

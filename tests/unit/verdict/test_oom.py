@@ -23,7 +23,7 @@ def slurm_says_so(**more: object) -> object:
         (end(memory=memory(cgroup_oom_kills=1)), Confidence.CERTAIN),  # the kernel took a helper
         (killed(slurm_says_so()), Confidence.CERTAIN),
         (killed(memory=memory(node_oom_kills=1, **AT_FLOOR)), Confidence.CERTAIN),
-        (killed(memory=memory(node_oom_kills=1)), Confidence.PROBABLE),
+        (killed(memory=memory(node_oom_kills=1, cgroup_oom_kills=None)), Confidence.PROBABLE),
         (killed(memory=memory(**UNCOUNTED, **AT_FLOOR)), Confidence.PROBABLE),
         (killed(available_gib=1.5), Confidence.POSSIBLE),
         (end(child_deaths=(child_death(9),), memory=memory(node_oom_kills=2, **AT_FLOOR)), Confidence.CERTAIN),
@@ -43,6 +43,7 @@ def test_each_combination_has_its_confidence(ended: RankEnd, confidence: Confide
         killed(),
         killed(memory=memory()),
         killed(memory=memory(**AT_FLOOR)),  # nobody's counter rose: a person killed it
+        killed(memory=memory(node_oom_kills=1)),  # in another group: the engine's own counted nothing
         killed(available_gib=100.0),
         killed(available_gib=1.5, memory=memory()),
         end(memory=memory(node_oom_kills=1, **AT_FLOOR)),  # somebody else's process: this one ended by itself
