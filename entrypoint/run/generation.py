@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ class Generation:
     def __init__(self, number: int, started_at: float, client: EngineClient) -> None:
         self.number = number
         self.started_at = started_at
+        self.began_unix_s = time.time()
         self.client = client
         self.numbers = EngineNumbers()
         self.nudge = asyncio.Event()

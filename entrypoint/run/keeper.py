@@ -12,6 +12,7 @@ from entrypoint.plan.plan import Plan
 from entrypoint.run import activity
 from entrypoint.run.endings import EngineDied, SpawnFailed
 from entrypoint.run.generation import Generation
+from entrypoint.run.leftovers import remove_leftovers
 from entrypoint.run.numbers import SIGNS
 from entrypoint.run.offload import offload
 from entrypoint.run.phase_timer import PhaseTimer
@@ -24,6 +25,7 @@ from entrypoint.run.works import Works
 from entrypoint.verdict.evidence import LogEvidence, RankEnd
 
 PROGRESS_EVERY_S = 10.0
+CLEAR_UP_S = 5.0
 KILL_S = 10.0
 """Seconds after which processes that SIGKILL did not end are given up: only the kernel can hold them so long."""
 
@@ -260,6 +262,19 @@ class Keeper:
             if self._generation.started:
                 self._generation.child.kill()
             await self._generation.close()
+
+    async def clear_up(self) -> None:
+        """Close a generation that is gone, and remove the shared memory that it left, before another begins."""
+        await self.close()
+        began_unix_s = self.current.began_unix_s
+        try:
+            async with asyncio.timeout(CLEAR_UP_S):
+                removed = await offload(lambda: remove_leftovers(began_unix_s), "leftovers")
+        except TimeoutError:
+            self._around.events.warn("leftovers-unknown", reason=f"the look at them took over {CLEAR_UP_S:.0f} s")
+        else:
+            if removed.files:
+                self._around.events.tell("leftovers-removed", files=removed.files, bytes=removed.bytes)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -342,7 +342,7 @@ class Supervisor:
     async def _back_off(self) -> None:
         pause_s = self._budget.spend(self._now())
         self._around.board.restarts = self._budget.total
-        await self._keeper.close()
+        await self._keeper.clear_up()
         self._around.events.tell("restart", number=self._budget.total, pause_s=pause_s)
         await asyncio.sleep(pause_s)
         self._post(Happening.RESTART_DUE)

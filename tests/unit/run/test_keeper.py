@@ -1,4 +1,5 @@
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,8 +9,10 @@ import pytest
 from entrypoint.engine.log import FactKind, LogFact
 from entrypoint.exit_status import ExitStatus
 from entrypoint.plan.plan import Plan
+from entrypoint.run import keeper
 from entrypoint.run.endings import Ending, EngineDied, SpawnFailed
 from entrypoint.run.keeper import KILL_S, PROGRESS_EVERY_S, Keeper
+from entrypoint.run.leftovers import Leftovers
 from entrypoint.run.numbers import EngineNumbers
 from entrypoint.run.release import ReleaseLimits
 from entrypoint.run.states import Happening, State
@@ -53,6 +56,10 @@ class Engine:
 
     async def close(self) -> None:
         self.done.append("close")
+
+    @property
+    def began_unix_s(self) -> float:
+        return 1000.0
 
 
 class Bench:
@@ -315,3 +322,49 @@ def test_a_command_that_cannot_even_reach_a_warden_is_posted_as_not_executable(
         made.end()
 
     asyncio.run(story())
+
+
+# Between two starts
+
+
+def test_what_a_generation_left_is_removed_and_told(around: Any, monkeypatch: pytest.MonkeyPatch):
+    asked: list[float] = []
+
+    def remove(since_unix_s: float) -> Leftovers:
+        asked.append(since_unix_s)
+        return Leftovers(2, 8192)
+
+    async def story() -> None:
+        engine = Engine()
+        with bench(around, engine, State.RESTARTING) as made:
+            await made.keeper.clear_up()
+            assert engine.done == ["kill", "close"]
+
+    monkeypatch.setattr(keeper, "remove_leftovers", remove)
+    asyncio.run(story())
+    assert asked == [1000.0]
+    assert ("tell", "leftovers-removed", {"files": 2, "bytes": 8192}) in around.told
+
+
+def test_where_nothing_was_left_nothing_is_told(around: Any, monkeypatch: pytest.MonkeyPatch):
+    async def story() -> None:
+        with bench(around, Engine(), State.RESTARTING) as made:
+            await made.keeper.clear_up()
+
+    monkeypatch.setattr(keeper, "remove_leftovers", lambda _: Leftovers())
+    asyncio.run(story())
+    assert around.told == []
+
+
+def test_a_look_for_leftovers_that_hangs_does_not_keep_the_restart(around: Any, monkeypatch: pytest.MonkeyPatch):
+    released = threading.Event()
+
+    async def story() -> None:
+        with bench(around, Engine(), State.RESTARTING) as made:
+            await made.keeper.clear_up()
+
+    monkeypatch.setattr(keeper, "remove_leftovers", lambda _: released.wait(60))
+    monkeypatch.setattr(keeper, "CLEAR_UP_S", 0.2)
+    asyncio.run(story())
+    released.set()
+    assert [event for _, event, _ in around.told] == ["leftovers-unknown"]

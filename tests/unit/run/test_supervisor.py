@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rank_ends import end
+from rank_ends import end, killed, memory
 
 from entrypoint.findings import Finding, Severity
 from entrypoint.plan.plan import Plan
@@ -15,11 +15,15 @@ from entrypoint.run.endings import (
     Disproved,
     Ending,
     EngineDied,
+    Hung,
+    MemoryLow,
     Refused,
     SpawnFailed,
     Stalled,
     StopAsked,
 )
+from entrypoint.run.hang import Stillness
+from entrypoint.run.memory_history import LowMemory
 from entrypoint.run.session import judge_run
 from entrypoint.run.states import FINAL, SERVING, Effect, Happening, State
 from entrypoint.run.supervisor import Event, Supervisor
@@ -48,12 +52,14 @@ REASONS: dict[Happening, Ending] = {
     Happening.DISPROVED: DISPROVED,
     Happening.STALLED: STALL,
     Happening.ENGINE_DIED: DIED,
+    Happening.HUNG: Hung(State.READY, Stillness(300, 3, answers=True)),
+    Happening.MEMORY_LOW: MemoryLow(State.READY, LowMemory(60.0, 9 << 30, 8 << 30, ())),
     Happening.STOP_ASKED: STOPPED,
     Happening.FORCE_ASKED: STOPPED,
 }
 """Why a run would end with a happening, as the one who posts it says."""
-POSTED = sorted(set(Happening) - {Happening.ENGINE_DIED_RETRY})
-"""What can be posted: that a death is worth a retry is judged by the supervisor itself."""
+POSTED = sorted(set(Happening) - {Happening.ENGINE_DIED_RETRY, Happening.HUNG_RETRY})
+"""What can be posted: that an end is worth a retry is judged by the supervisor itself."""
 
 
 class Run:
@@ -364,12 +370,98 @@ def test_the_old_engine_is_gone_before_the_backoff_and_the_restart_is_counted(
 ):
     async def story() -> None:
         made = run(restart={"backoff_s": 10})
+        cleared: list[float] = []
+
+        async def clear_up() -> None:
+            cleared.append(asyncio.get_running_loop().time())
+
+        made.supervisor._keeper.clear_up = clear_up  # type: ignore[method-assign]
         for pause_s in (0, 10, 20):
             began_at = asyncio.get_running_loop().time()
             await made.supervisor._back_off()
+            assert cleared[-1] == began_at
             assert asyncio.get_running_loop().time() - began_at == pytest.approx(pause_s)
             assert made.supervisor._queue.get_nowait() == Event(Happening.RESTART_DUE)
         assert made.around.board.restarts == 3
         assert around.events().count("restart") == 3
+
+    in_no_time(story())
+
+
+# Hangs, and memory that is about to run out
+
+HUNG = REASONS[Happening.HUNG]
+LOW = LowMemory(60.0, 9 << 30, 8 << 30, ("one 400.0 GiB",))
+
+
+def test_a_server_that_hangs_is_started_again_within_the_budget(in_no_time: InNoTime, run: Callable[..., Run]):
+    async def story() -> None:
+        made = run(restart={"max": 1})
+        made.apply(*SERVED)
+        made.served_once()
+        made.supervisor._apply(Event(Happening.HUNG, HUNG))
+        assert made.supervisor.state is State.RESTARTING
+        assert made.performed[-2:] == [Effect.WITHDRAW, Effect.KILL]
+
+    in_no_time(story())
+
+
+def test_a_server_that_hangs_too_often_ends_the_run(in_no_time: InNoTime, run: Callable[..., Run]):
+    async def story() -> None:
+        made = run(restart={"max": 0})
+        made.apply(*SERVED)
+        made.served_once()
+        made.supervisor._apply(Event(Happening.HUNG, HUNG))
+        made.apply(Happening.ENGINE_GONE)
+        assert made.supervisor.state is State.FAILED
+        assert judge_run(made.supervisor).summary.startswith("The engine hung while serving")
+
+    in_no_time(story())
+
+
+@pytest.mark.parametrize(
+    ("happenings", "then"),
+    [(SERVED, State.DRAINING), (UP[:-1], State.ABORTING), (UP, State.ABORTING), ((), State.PLANNED)],
+)
+def test_low_memory_ends_a_run_in_order_where_that_is_wanted(
+    in_no_time: InNoTime, run: Callable[..., Run], happenings: tuple[Happening, ...], then: State
+):
+    async def story() -> None:
+        made = run(watch={"on_low_memory": "drain"})
+        made.apply(*happenings)
+        made.supervisor.on_low_memory(LOW)
+        made.supervisor._apply(made.supervisor._queue.get_nowait())
+        assert made.supervisor.state is then
+        if then is State.DRAINING:
+            made.apply(Happening.IDLE, Happening.ENGINE_GONE)
+            assert judge_run(made.supervisor).code == 71
+
+    in_no_time(story())
+
+
+def test_low_memory_is_only_told_where_nothing_else_is_wanted(
+    in_no_time: InNoTime, run: Callable[..., Run], around: Any
+):
+    async def story() -> None:
+        made = run()
+        made.apply(*SERVED)
+        made.supervisor.on_low_memory(LOW)
+        made.supervisor.on_low_memory(LOW)
+        assert made.supervisor._queue.empty()
+        assert [finding.rule for finding in made.supervisor.findings].count("memory-low") == 1
+        assert made.around.board.findings[-1]["rule"] == "memory-low"
+        assert around.events().count("finding") == 2
+
+    in_no_time(story())
+
+
+def test_a_death_that_would_only_come_again_is_not_tried_again(in_no_time: InNoTime, run: Callable[..., Run]):
+    async def story() -> None:
+        made = run(restart={"max": 9})
+        made.apply(*SERVED)
+        made.served_once()
+        out_of_memory = EngineDied(State.READY, 0, killed(memory=memory(cgroup_oom_kills=1)))
+        made.supervisor._apply(Event(Happening.ENGINE_DIED, out_of_memory))
+        assert made.supervisor.state is State.ABORTING
 
     in_no_time(story())

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from rank_ends import end, hit
 
-from entrypoint.cause import Cause
+from entrypoint.cause import Cause, Retry
 from entrypoint.engine.signature import Role, SignatureHit
 from entrypoint.findings import Finding, Severity
 from entrypoint.outcome import ExitCode
@@ -13,11 +13,15 @@ from entrypoint.run.endings import (
     Ending,
     EngineDied,
     Faulted,
+    Hung,
+    MemoryLow,
     Refused,
     SpawnFailed,
     Stalled,
     StopAsked,
 )
+from entrypoint.run.hang import Stillness
+from entrypoint.run.memory_history import LowMemory
 from entrypoint.run.states import State
 from entrypoint.run.verdict import judge
 from entrypoint.verdict.evidence import LogEvidence
@@ -140,3 +144,33 @@ def test_a_death_is_explained_from_what_was_known_when_it_happened():
 def test_a_death_is_seen_in_the_state_that_its_last_words_led_to():
     ending = EngineDied(State.STARTING, 0, end(phase="starting")).seen_in(State.CAPTURING)
     assert (ending.phase, ending.end.phase) == (State.CAPTURING, "capturing")
+
+
+def test_a_hang_says_what_was_to_do_and_for_how_long_nothing_came():
+    stacks = ("sglang::schedul (7, R): all_reduce (dist.py:10)",)
+    judged = verdict(Hung(State.READY, Stillness(300, 3, answers=True), stacks), tail=("a line",))
+    assert (judged.code, judged.cause, judged.retry) == (ExitCode.RETRY_ELSEWHERE, Cause.HANG, Retry.HERE)
+    assert judged.summary == (
+        "The engine hung while serving with 3 requests at work: its processes live, and for 300 s no token came."
+    )
+    assert judged.evidence == (*stacks, "a line")
+    assert "watch.stall_s" in judged.remedy
+
+
+def test_an_engine_that_hung_without_an_answer_is_told_as_that():
+    judged = verdict(Hung(State.READY, Stillness(300, None, answers=False)))
+    assert judged.summary.endswith("no token came, and it does not answer either.")
+    assert "requests" not in judged.summary
+
+
+def test_a_run_that_ended_before_memory_ran_out_names_who_held_it():
+    low = LowMemory(40.0, 9 << 30, 8 << 30, ("sglang::scheduler (process 7) 400.0 GiB",))
+    judged = verdict(MemoryLow(State.READY, low))
+    assert (judged.code, judged.cause) == (ExitCode.OUT_OF_MEMORY, Cause.MEMORY)
+    assert "9.0 GiB were left, and the floor of 8.0 GiB was 40 s away" in judged.summary
+    assert "sglang::scheduler (process 7) 400.0 GiB" in judged.summary
+
+
+def test_a_stall_shows_where_every_process_stood():
+    stalled = Stalled(State.LOADING, 4200, 600, "deadlines.load_s", None, ("sglang::schedul (7, D): read",))
+    assert verdict(stalled, tail=("a line",)).evidence == ("sglang::schedul (7, D): read", "a line")
