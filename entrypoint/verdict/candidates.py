@@ -4,10 +4,10 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from entrypoint.cause import Cause, Confidence
+from entrypoint.cause import Confidence
 from entrypoint.engine.signature import Role, SignatureHit
 from entrypoint.verdict.evidence import ChildDeath, RankEnd
-from entrypoint.verdict.limits import waited_s
+from entrypoint.verdict.limits import WAITED_IN_VAIN, waited_s
 from entrypoint.verdict.oom import OutOfMemory, out_of_memory, was_killed
 
 HEALTH_OF_THE_DYING = 20
@@ -68,7 +68,7 @@ def _order(candidate: Candidate) -> tuple[bool, float, int, int, int]:
 def _of_rank(end: RankEnd) -> Iterator[Candidate]:
     for hit in end.log.hits:
         if _may_be_root(hit, end):
-            waiting = hit.signature.cause in {Cause.NETWORK, Cause.HANG}
+            waiting = hit.signature.id in WAITED_IN_VAIN
             began_s = LATE if hit.unix_s is None else hit.unix_s - waited_s(hit, end)
             yield Candidate(end, began_s, WAITED if waiting else SAYS_SO, hit.number, hit=hit)
     memory = out_of_memory(end)

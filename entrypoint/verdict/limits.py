@@ -17,6 +17,22 @@ SLACK_S = 20.0
 """By how much an observed time may exceed its limit and still be that limit."""
 
 
+WAITED_IN_VAIN = frozenset(
+    {
+        "load.skew",
+        "net.barrier",
+        "net.gloo_mesh",
+        "net.gloo_timeout",
+        "net.nccl_system",
+        "net.nccl_timeout",
+        "net.store_timeout",
+        "run.warmup",
+        "run.watchdog",
+    }
+)
+"""Signatures of somebody who waited for another: what that one failed of is not said by them."""
+
+
 def waited_s(hit: SignatureHit, end: RankEnd) -> float:
     """Return for how long a line's failure had been waited for: what it tells of began so much earlier."""
     wait = _WAITS.get(hit.signature.id)
@@ -33,16 +49,16 @@ def _fits(observed_s: float, limit_s: float) -> bool:
     return limit_s <= observed_s <= limit_s + SLACK_S
 
 
-def _nccl_wait(hit: SignatureHit, _: RankEnd) -> float:
+def _milliseconds(hit: SignatureHit, _: RankEnd) -> float:
     return float(hit.fields.get("ms", 0)) / 1000
 
 
-def _watchdog_wait(hit: SignatureHit, _: RankEnd) -> float:
+def _seconds(hit: SignatureHit, _: RankEnd) -> float:
     return float(hit.fields.get("seconds", 0))
 
 
 def _nccl_name(hit: SignatureHit, end: RankEnd) -> str | None:
-    took_s = _nccl_wait(hit, end)
+    took_s = _milliseconds(hit, end)
     if not _fits(took_s, NCCL_DEFAULT_S):
         return None
     return "The time is NCCL's default limit of 10 minutes, which --dist-timeout changes."
@@ -53,7 +69,7 @@ def _barrier_name(_: SignatureHit, __: RankEnd) -> str:
 
 
 def _watchdog_name(hit: SignatureHit, end: RankEnd) -> str | None:
-    limit_s = _watchdog_wait(hit, end)
+    limit_s = _seconds(hit, end)
     if not limit_s:
         return None
     default = ", its default" if limit_s == WATCHDOG_DEFAULT_S else ""
@@ -73,10 +89,12 @@ def _engine_up_at(log: LogEvidence) -> float | None:
 
 _WAITS: Mapping[str, Callable[[SignatureHit, RankEnd], float]] = MappingProxyType(
     {
-        "net.nccl_timeout": _nccl_wait,
-        "run.watchdog": _watchdog_wait,
+        "net.nccl_timeout": _milliseconds,
+        "run.watchdog": _seconds,
         "load.skew": lambda _, __: LOAD_BARRIER_S,
-        "net.store_timeout": _watchdog_wait,
+        "net.barrier": _milliseconds,
+        "net.gloo_timeout": _milliseconds,
+        "net.store_timeout": lambda hit, end: _seconds(hit, end) or _milliseconds(hit, end),
     }
 )
 _NAMES: Mapping[str, Callable[[SignatureHit, RankEnd], str | None]] = MappingProxyType(
