@@ -188,7 +188,7 @@ class Supervised:
         response = httpx.post(
             f"http://127.0.0.1:{self.engine_port}/v1/chat/completions",
             json=body,
-            timeout=60,
+            timeout=180,
             trust_env=False,
             verify=False,
         )
