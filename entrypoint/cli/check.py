@@ -7,6 +7,7 @@ import sys
 from entrypoint.cli.findings import table
 from entrypoint.cli.parse import Call
 from entrypoint.cli.prepare import Prepared, prepare
+from entrypoint.engine.signature_index import signature_index
 from entrypoint.findings import Finding, errors, without_ignored
 from entrypoint.node.directories import writable_finding
 from entrypoint.node.ports import port_finding
@@ -22,6 +23,7 @@ def perform(call: Call) -> int:
     """Look at everything that can be known to fail; return 0, or the first error's exit code."""
     prepared = prepare(call)
     plan = prepared.plan
+    signature_index(plan.settings.watch.signatures)  # a wrong file of rows ends a run before it starts, and this too
     findings = without_ignored(asyncio.run(_look(prepared)), plan.settings.rules.ignore)
     if call.options.format == "json":
         sys.stdout.write(json.dumps([finding_data(finding) for finding in findings], indent=2) + "\n")

@@ -12,8 +12,7 @@ from pathlib import Path
 from entrypoint.cause import Cause, Confidence
 from entrypoint.cli.parse import Call
 from entrypoint.cli.streams import complain
-from entrypoint.engine.signature_book import signatures_with
-from entrypoint.engine.signature_index import SignatureIndex
+from entrypoint.engine.signature_index import SignatureIndex, signature_index
 from entrypoint.outcome import ExitCode, SuperviseError
 from entrypoint.settings.redaction import Masker
 from entrypoint.tell import report
@@ -59,7 +58,7 @@ class Diagnosis:
 def perform(call: Call) -> int:
     """Print why a server ended; return 0 when that could be read, whatever the verdict."""
     options = call.options
-    index = SignatureIndex(signatures_with([options.signatures] if options.signatures else []))
+    index = signature_index(options.signatures)
     with _progress() as on_progress:
         diagnosis = diagnose(options.where, index, on_progress)
     page = _page(diagnosis)

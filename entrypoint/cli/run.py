@@ -30,11 +30,8 @@ def perform(call: Call) -> int:
 def _supervise(prepared: Prepared, call: Call, early: "EarlySignals") -> int:
     import asyncio
 
-    from entrypoint.engine.signature_book import signatures_with
-    from entrypoint.engine.signature_index import SignatureIndex
+    from entrypoint.engine.signature_index import signature_index
     from entrypoint.run import session
-
-    own = prepared.plan.settings.watch.signatures
 
     given = session.SessionInput(
         plan=prepared.plan,
@@ -43,7 +40,7 @@ def _supervise(prepared: Prepared, call: Call, early: "EarlySignals") -> int:
         store=prepared.store,
         replan=prepared.replan,
         early_signals=early.received,
-        signatures=SignatureIndex(signatures_with([own] if own else [])),
+        signatures=signature_index(prepared.plan.settings.watch.signatures),
         words=call.words,
     )
     return int(asyncio.run(session.run(given)))

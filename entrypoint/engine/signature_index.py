@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 from entrypoint.engine.literal_index import LiteralIndex
 from entrypoint.engine.log import LITERALS
 from entrypoint.engine.log_line import Statement, statements
 from entrypoint.engine.signature import Signature
+from entrypoint.engine.signature_book import signatures_with
 
 LINE_CHARACTERS = 4096
 """How much of a line the patterns see: what a failure has to say stands at its beginning."""
@@ -94,3 +96,15 @@ class SignatureIndex:
                 match = self.match(lines[suspect.begin : suspect.end], number)
                 if match is not None:
                     yield match
+
+
+def signature_index(own: Path | None) -> SignatureIndex:
+    """Return the index of the packaged signatures, with a user's rows over them.
+
+    Args:
+        own: The user's file; None without one.
+
+    Raises:
+        SuperviseError: The file cannot be read, or a row is wrong.
+    """
+    return SignatureIndex(signatures_with([own] if own else []))

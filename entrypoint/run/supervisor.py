@@ -34,6 +34,7 @@ NEWS_OF_DEATH_S = 5.0
 the check that it could not pass."""
 WORTH_A_RETRY = {Happening.ENGINE_DIED: Happening.ENGINE_DIED_RETRY, Happening.HUNG: Happening.HUNG_RETRY}
 """What happens instead where another start is allowed and can help."""
+FAILING = frozenset({State.FAILED, State.ABORTING, State.RESTARTING})
 ENDING_STATES = TAKING_DOWN | FINAL | {State.DRAINING}
 
 
@@ -204,13 +205,22 @@ class Supervisor:
         before, self.state = self.state, state
         self._keeper.state = state
         self._works.leave(state)
-        reasons = () if state is State.READY else (self._trouble,) if state is State.DEGRADED else (state.value,)
-        ended = self._around.board.enter(state, ready=state in SERVING, reasons=reasons, now=time.time())
-        failing = state in {State.FAILED, State.ABORTING, State.RESTARTING}
-        tell = self._around.events.error if failing else self._around.events.tell
+        ended = self._around.board.enter(state, ready=state in SERVING, reasons=self._reasons(state), now=time.time())
+        tell = self._around.events.error if state in FAILING else self._around.events.tell
         lasted_s = None if ended is None or ended.lasted_s is None else round(ended.lasted_s, 3)
         tell("state", state=state.value, happening=happening.value, before=before.value, before_lasted_s=lasted_s)
         self._timer.enter(state)
+
+    def _reasons(self, state: State) -> tuple[str, ...]:
+        """Return why a state is not quite ready: for one that failed, what its report will say."""
+        if state is State.READY:
+            return ()
+        if state is State.DEGRADED:
+            return (self._trouble,)
+        why = self._setback if state is State.RESTARTING else self.ending
+        if state not in FAILING or why is None:
+            return (state.value,)
+        return (state.value, judge(why, self._keeper.log_evidence()).summary)
 
     # Before the engine
 

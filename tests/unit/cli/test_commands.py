@@ -181,6 +181,13 @@ def test_a_file_system_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, c
     assert "raise deadlines.check_s" in said
 
 
+def test_a_wrong_file_of_signatures_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    rows = tmp_path / "own.toml"
+    rows.write_text('[[signature]]\nid = "own.thing"\n')
+    assert main(["check", "--watch.signatures", str(rows)]) == 78
+    assert "own.toml" in capsys.readouterr().err
+
+
 def test_a_finding_of_a_place_can_be_silenced(check: Any, serve: Any):
     assert check("--health.port", str(serve().port), "--rules.ignore", "port-taken") == (0, [])
 

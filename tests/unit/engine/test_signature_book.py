@@ -116,3 +116,12 @@ def test_a_log_in_place_of_the_rows_is_refused(tmp_path: Path):
 
 def test_an_empty_file_adds_nothing(tmp_path: Path):
     assert read_signatures(written(tmp_path, "\ufeff# nothing yet\n")) == ()
+
+
+def test_the_row_that_the_documents_show_is_a_row(tmp_path: Path):
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    rows = page[page.index("```toml\n[[signature]]") + len("```toml\n") :].partition("```")[0]
+    path = tmp_path / "own.toml"
+    path.write_text(rows)
+    (row,) = read_signatures(path)
+    assert row.pattern.search("OSError: [Errno 19] /capstor/scratch/x is not mounted")

@@ -465,3 +465,26 @@ def test_a_death_that_would_only_come_again_is_not_tried_again(in_no_time: InNoT
         assert made.supervisor.state is State.ABORTING
 
     in_no_time(story())
+
+
+def test_a_run_that_failed_says_why_until_the_end(in_no_time: InNoTime, run: Callable[..., Run]):
+    async def story() -> None:
+        made = run()
+        made.apply(*UP, Happening.ENGINE_DIED)
+        assert made.around.board.reasons[0] == "aborting"
+        assert "ended by itself" in made.around.board.reasons[1]
+        made.apply(Happening.ENGINE_GONE)
+        assert made.around.board.reasons == ("failed", judge_run(made.supervisor).summary)
+
+    in_no_time(story())
+
+
+def test_a_restart_says_what_it_is_for(in_no_time: InNoTime, run: Callable[..., Run]):
+    async def story() -> None:
+        made = run()
+        made.served_once()
+        made.apply(*SERVED, Happening.ENGINE_DIED)
+        assert made.around.board.reasons[0] == "restarting"
+        assert "ended by itself" in made.around.board.reasons[1]
+
+    in_no_time(story())
