@@ -7,6 +7,7 @@ from typing import Any
 
 from entrypoint.cli.parse import Call
 from entrypoint.cli.where import find, status_of
+from entrypoint.verdict.wording import size
 
 
 def perform(call: Call) -> int:
@@ -32,7 +33,20 @@ def _lines(status: dict[str, Any]) -> Iterator[str]:
     for title in ("engine", "load"):
         for name, value in (status[title] or {}).items():
             yield f"{title:<8}  {name} = {value}"
+    if status.get("memory"):
+        yield from _memory_lines(status["memory"])
     for finding in status["findings"]:
         yield f"{finding['severity']:<8}  {finding['rule']}: {finding['message']}"
     if status["verdict"]:
         yield f"ended     {status['verdict']['summary']}"
+
+
+def _memory_lines(memory: dict[str, Any]) -> Iterator[str]:
+    """Yield how much memory is left, of what, and how soon that ends; nothing where the kernel does not tell."""
+    if memory["headroom_bytes"] is None:
+        return
+    limit = f" of {size(memory['limit_bytes'] or memory['total_bytes'])}"
+    soon = memory["seconds_to_floor"]
+    when = f", at the floor in about {soon:.0f} s" if soon is not None else ""
+    yield f"memory    {size(memory['headroom_bytes'])} left{limit}, floor {size(memory['floor_bytes'])}{when}"
+    yield f"memory    {size(memory['engine_bytes'] or 0)} held by the engine's processes"

@@ -51,6 +51,32 @@ def test_status_shows_the_whole_picture(serve: Serve, capsys: pytest.CaptureFixt
     ]
 
 
+MEMORY = {
+    "headroom_bytes": 20 << 30,
+    "limit_bytes": None,
+    "total_bytes": 512 << 30,
+    "floor_bytes": 8 << 30,
+    "seconds_to_floor": 119.6,
+    "engine_bytes": 400 << 30,
+}
+
+
+def test_status_shows_how_much_memory_is_left_and_for_how_long(serve: Serve, capsys: pytest.CaptureFixture[str]):
+    live = serve()
+    live.board.memory = MEMORY
+    assert main(["status", live.url]) == 0
+    said = capsys.readouterr().out
+    assert "memory    20.0 GiB left of 512.0 GiB, floor 8.0 GiB, at the floor in about 120 s\n" in said
+    assert "memory    400.0 GiB held by the engine's processes\n" in said
+
+
+def test_status_promises_nothing_about_memory_that_does_not_fall(serve: Serve, capsys: pytest.CaptureFixture[str]):
+    live = serve()
+    live.board.memory = {**MEMORY, "seconds_to_floor": None, "limit_bytes": 64 << 30}
+    assert main(["status", live.url]) == 0
+    assert "memory    20.0 GiB left of 64.0 GiB, floor 8.0 GiB\n" in capsys.readouterr().out
+
+
 def test_status_of_a_run_that_has_just_begun(serve: Serve, capsys: pytest.CaptureFixture[str]):
     assert main(["status", serve().url]) == 0
     assert capsys.readouterr().out == "tiny at http://127.0.0.1:1/v1: planned, not ready (planned)\n"
