@@ -46,16 +46,17 @@ engine: ## Prepare SGLang's CPU engine and a tiny model, and print where they ar
 	@$(PREPARE) $(addprefix --family ,$(FAMILIES))
 
 .PHONY: test
-test: $(VENV) ## Run every layer of tests that this machine allows; REQUIRE_ALL=1 makes a skip a failure.
+test: $(VENV) ## Run every layer of tests that this machine allows; root gets the Debian packages they need. REQUIRE_ALL=1 makes a skip a failure.
 	@$(PREPARE) --family qwen3 --family kimi_k2 --family glm --family gpt-oss > /dev/null \
 	  || echo "There is no CPU engine: tests that need it are skipped." >&2
+	@$(PYTHON) tests/parts/debian.py
 	@$(BIN)/coverage erase
 	@status=0; $(BIN)/coverage run -m pytest $(ARGS) || status=$$?; \
 	  $(BIN)/coverage combine --quiet; $(BIN)/coverage report; exit $$status
 
 .PHONY: test-fast
 test-fast: $(VENV) ## Run the tests that need no SGLang: unit, histories, process.
-	@$(BIN)/python -m pytest -m "not real" $(ARGS)
+	@$(BIN)/python -m pytest -m "not (real or slurm or container or vm)" $(ARGS)
 
 .PHONY: bench
 bench: $(VENV) ## Measure the supervisor itself.

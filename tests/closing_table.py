@@ -1,7 +1,7 @@
 """A pytest plugin: the closing table says which layers of tests ran, and which did not and why.
 
 With ``REQUIRE_ALL=1`` in the environment a skipped test fails the run, so that nothing can go missing unnoticed.
-A layer is the directory below ``tests``: unit, histories, process, real.
+A layer is the directory below ``tests``: unit, histories, process, real, slurm, container, vm.
 """
 
 import os

@@ -48,6 +48,15 @@ def start_fake(tmp_path: Path, fake_model: Path, free_ports: Iterator[int]) -> I
     stage.clear()
 
 
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory, free_ports: Iterator[int]) -> Iterator[Stage]:
+    """A place for the runs that the tests of a module look at together."""
+    directory = tmp_path_factory.mktemp("stage")
+    made = Stage(directory, lay_out_model(directory / "model"), free_ports)
+    yield made
+    made.clear()
+
+
 @pytest.fixture(scope="session")
 def prepared_engine() -> Mapping[str, Any]:
     """SGLang's CPU engine and the tiny models, as ``make engine`` made them."""

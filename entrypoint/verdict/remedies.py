@@ -1,6 +1,6 @@
 """Remedies for want of memory, from what is known of who had it."""
 
-from entrypoint.verdict.evidence import MemoryEvidence, RankEnd
+from entrypoint.verdict.evidence import MemoryEvidence, MemoryOwner, RankEnd
 from entrypoint.verdict.wording import size
 
 LOADING = {"starting", "loading"}
@@ -20,10 +20,19 @@ def memory_remedy(end: RankEnd) -> str:
         parts.append("The weights did not fit beside what else was there: take more nodes or smaller weights.")
     else:
         parts.append("Lower engine.mem_fraction_static or engine.max_running_requests, or take more nodes.")
-    if memory is not None and memory.owners:
-        owners = ", ".join(f"{owner.name} {size(owner.bytes)}" for owner in memory.owners[:OWNERS_NAMED])
+    owners = ", ".join(f"{owner.name} {size(owner.bytes)}" for owner in _owners(memory)[:OWNERS_NAMED])
+    if owners:
         parts.append(f"Most was held by {owners}.")
     return " ".join(parts)
+
+
+def _owners(memory: MemoryEvidence | None) -> tuple[MemoryOwner, ...]:
+    """Return who held what ran out: where a cgroup was the limit, the rest of the node is beside the point."""
+    if memory is None:
+        return ()
+    if not _limited(memory):
+        return memory.owners
+    return tuple(owner for owner in memory.owners if owner.pid is not None)
 
 
 def _limited(memory: MemoryEvidence) -> bool:

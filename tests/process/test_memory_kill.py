@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from parts.memory_group import memory_group, reason_against
 
 from entrypoint.node.cgroup import group_memory, groups_of
 from entrypoint.node.pressure import node_oom_kills
@@ -17,7 +17,6 @@ from entrypoint.run.memory_watch import MemoryWatch
 from entrypoint.settings.schema import WatchSettings
 from entrypoint.verdict.evidence import MemoryEvidence
 
-MOUNT = Path("/sys/fs/cgroup/memory")
 LIMIT_BYTES = 64 << 20
 PATIENCE_S = 60.0
 CHILD = """
@@ -38,16 +37,10 @@ pytestmark = pytest.mark.process
 @pytest.fixture
 def group() -> Iterator[Path]:
     """A group with a small limit."""
-    if not os.access(MOUNT / "memory.limit_in_bytes", os.W_OK):
-        pytest.skip("memory groups of version 1 cannot be made here")
-    made = MOUNT / f"supervise-test-{uuid.uuid4().hex[:12]}"
-    made.mkdir()
-    (made / "memory.limit_in_bytes").write_text(str(LIMIT_BYTES))
-    with_swap = made / "memory.memsw.limit_in_bytes"
-    if with_swap.exists():
-        with_swap.write_text(str(LIMIT_BYTES))
-    yield made
-    made.rmdir()
+    if reason := reason_against():
+        pytest.skip(reason)
+    with memory_group(LIMIT_BYTES) as made:
+        yield made.directory
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from entrypoint.cause import Cause, Confidence, Retry
 from entrypoint.engine.signature import Role
 from entrypoint.exit_status import ExitStatus
 from entrypoint.outcome import ExitCode
-from entrypoint.verdict.evidence import LogPhase
+from entrypoint.verdict.evidence import LogPhase, MemoryOwner
 from entrypoint.verdict.explain import explain
 
 SIGQUIT = hit("exit.sigquit_run", Role.CASCADE, Cause.ENGINE, at=101.0, number=70)
@@ -197,3 +197,18 @@ def test_the_watchdogs_limit_is_named_with_its_flag():
 
 def test_the_barrier_after_loading_is_named():
     assert "480 s apart" in explain([end(hit("load.skew", cause=Cause.NETWORK))]).summary
+
+
+# Who held what ran out
+
+OWNERS = (MemoryOwner("page cache", 90 << 30), MemoryOwner("sglang::scheduler", 40 << 30, 7))
+
+
+def test_of_a_whole_node_everybody_who_holds_memory_is_named():
+    verdict = explain([killed(memory=memory(node_oom_kills=1, at_floor=True, owners=OWNERS))])
+    assert verdict.remedy.endswith("Most was held by page cache 90.0 GiB, sglang::scheduler 40.0 GiB.")
+
+
+def test_of_a_cgroup_only_the_engines_processes_are_named():
+    limited = memory(cgroup_oom_kills=1, owners=OWNERS, limit_bytes=64 << 30, limit_of="/job")
+    assert explain([killed(memory=limited)]).remedy.endswith("Most was held by sglang::scheduler 40.0 GiB.")
