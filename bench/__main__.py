@@ -12,7 +12,20 @@ from types import FrameType
 
 import psutil
 
-from bench import commands, crash, idle, log_pipe, memory_sample, processes, readyz, signatures, start, stop, table
+from bench import (
+    commands,
+    crash,
+    diagnose,
+    idle,
+    log_pipe,
+    memory_sample,
+    processes,
+    readyz,
+    signatures,
+    start,
+    stop,
+    table,
+)
 from bench.lab import SUPERVISE, Lab
 from bench.record import Record, Topic
 from bench.row import NotMeasuredError, Row
@@ -28,6 +41,7 @@ TOPICS = (
     log_pipe.TOPIC,
     memory_sample.TOPIC,
     signatures.TOPIC,
+    diagnose.TOPIC,
 )
 ROUNDS = 5
 """Fewer are a trial: a median of one is whatever happened."""

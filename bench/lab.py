@@ -34,13 +34,14 @@ class Lab:
 
     Attributes:
         round_number: Which round it is, from 1.
+        directory: For what is written while measuring.
         environment: Of every process that is started.
     """
 
     def __init__(self, directory: Path, environ: Mapping[str, str] = os.environ) -> None:
         self.round_number = 1
         self.environment = _environment(directory, environ)
-        self._directory = directory
+        self.directory = directory
         self._started: list[subprocess.Popen[bytes]] = []
         self._run_numbers = itertools.count(1)
         self._ports = _free_ports()
@@ -81,7 +82,7 @@ class Lab:
             done = subprocess.run(
                 command,
                 env=self.environment,
-                cwd=self._directory,
+                cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -103,7 +104,7 @@ class Lab:
         process = subprocess.Popen(
             command,
             env=self.environment,
-            cwd=cwd or self._directory,
+            cwd=cwd or self.directory,
             stdin=stdin,
             stdout=output,
             stderr=subprocess.STDOUT if output != subprocess.PIPE else None,
@@ -153,7 +154,7 @@ class Lab:
             return began_at, self.start(command, output=output.fileno(), cwd=directory), path
 
     def _run_directory(self) -> Path:
-        directory = self._directory / f"run-{next(self._run_numbers)}"
+        directory = self.directory / f"run-{next(self._run_numbers)}"
         directory.mkdir()
         return directory
 
