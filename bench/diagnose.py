@@ -27,7 +27,7 @@ finally:
     status = Path("/proc/self/status").read_text()
     print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), file=sys.stderr)
 """
-"""Runs a program and prints the most memory that it had: what getrusage(2) tells of a child begins with its parent's."""
+"""Runs a program and prints the most memory that it had: what getrusage(2) tells of a child is its parent's."""
 
 
 def sit(lab: Lab, record: Record) -> None:
