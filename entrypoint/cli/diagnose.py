@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from entrypoint.cause import Cause, Confidence
@@ -119,7 +119,9 @@ def _of_logs(logs: Mapping[int, LogEvidence], records: Mapping[int, RunRecords],
     verdict = explain(ends)
     said = [found.verdict for found in records.values() if found.verdict is not None]
     cuts = tuple(log.cut for log in logs.values() if log.cut)
-    strange = tuple(f"{log.name} does not look like a log of SGLang." for log in logs.values() if _is_strange(log))
+    strange = tuple(_strange_note(log) for log in logs.values() if _is_strange(log))
+    if len(strange) == len(ends) and verdict.confidence is Confidence.UNKNOWN:
+        verdict = replace(verdict, summary=strange[0], remedy="Name what the engine itself has printed.")
     if said and _is_better(said[0], verdict):
         return Diagnosis(said[0], ends, records, (*notes, *cuts, "The run itself came to this verdict."))
     other = tuple(f"The run itself said: {each.summary}" for each in said if each.summary != verdict.summary)
@@ -135,6 +137,11 @@ def _end(rank: int, log: LogEvidence, records: RunRecords) -> RankEnd:
 def _is_better(said: Verdict, found: Verdict) -> bool:
     """Return whether the run knew more than its log shows."""
     return said.cause in _SEEN_BY_THE_RUN_ALONE and found.confidence not in _SURE
+
+
+def _strange_note(log: LogEvidence) -> str:
+    name = "The standard input" if log.name == STANDARD_INPUT else log.name or "What is there"
+    return f"{name} does not look like a log of SGLang: none of its {log.lines} lines is known."
 
 
 def _is_strange(log: LogEvidence) -> bool:

@@ -107,7 +107,7 @@ def _said_of_memory(root: Candidate, memory: OutOfMemory, ended: str) -> _Said:
     return _Said(
         Cause.MEMORY,
         memory.confidence,
-        f"{head} {ended}{_process(root)}",
+        _sentences(head, ended, _process(root)),
         memory_remedy(root.end),
         memory.lines + _lines_of_death(root),
         signature="oom",
@@ -123,7 +123,7 @@ def _said_of_signature(root: Candidate, hit: SignatureHit, ended: str) -> _Said:
     return _Said(
         row.cause,
         Confidence.CERTAIN if root.tier == SAYS_SO else Confidence.PROBABLE,
-        " ".join([because, *([limit] if limit else []), ended]),
+        _sentences(because, limit, ended),
         with_fields(row.remedy, hit.fields),
         (hit.line,),
         signature=row.id,
@@ -140,7 +140,7 @@ def _said_of_status(root: Candidate, ended: str) -> _Said:
     return _Said(
         cause,
         confidence,
-        " ".join(filter(None, (ended + _process(root), reason, told))),
+        _sentences(ended, _process(root), reason, told),
         f"Read the end of {end.log.name}.",
         _lines_of_death(root),
         line_number=root.death.number if root.death else None,
@@ -165,7 +165,12 @@ def _told_by_status(status: ExitStatus | None, end: RankEnd) -> tuple[Cause, Con
 
 def _process(root: Candidate) -> str:
     """Return which process of the engine ended first, where it was not the main one."""
-    return f" Its process {root.death.name} ended with {root.death.status}." if root.death else ""
+    return f"Its process {root.death.name} ended with {root.death.status}." if root.death else ""
+
+
+def _sentences(*sentences: str | None) -> str:
+    """Return the sentences that there are as one text."""
+    return " ".join(filter(None, sentences))
 
 
 def _who(root: Candidate, *, several: bool) -> str:
@@ -230,18 +235,18 @@ def _without_failure(ends: Sequence[RankEnd]) -> Verdict:
         said = _Said(
             Cause.UNKNOWN,
             Confidence.UNKNOWN,
-            f"The log shows no failure. {how_it_ended(end, named=several)}",
+            _sentences("The log shows no failure.", how_it_ended(end, named=several)),
             "If the run is over, see what Slurm and the node say about its end.",
         )
     return _verdict(end, said, end.phase)
 
 
 def _failed_somehow(end: RankEnd, lines: tuple[str, ...], *, several: bool) -> _Said:
-    told = f" Its log says: {end.log.telling}" if end.log.telling else " Its log does not say why."
+    told = f"Its log says: {end.log.telling}" if end.log.telling else "Its log does not say why."
     return _Said(
         Cause.UNKNOWN,
         Confidence.UNKNOWN,
-        f"The engine failed, in a way that is not known. {how_it_ended(end, named=several)}{told}",
+        _sentences("The engine failed, in a way that is not known.", how_it_ended(end, named=several), told),
         f"Read the end of {end.log.name}.",
         lines,
     )

@@ -13,7 +13,7 @@ UNSEEN = "a signal to its warden; how the engine itself ended was not seen"
 
 
 def how_it_ended(end: RankEnd, *, named: bool) -> str:
-    """Return in which phase a rank ended, after how long and with what.
+    """Return in which phase a rank ended, after how long and with what; empty where nothing of it is known.
 
     Args:
         end: The rank.
@@ -23,7 +23,7 @@ def how_it_ended(end: RankEnd, *, named: bool) -> str:
     when = f"while {_DOING.get(end.phase, end.phase)}" if end.phase else ""
     if end.status is None and end.lived_s is None:
         whose = f"The log of rank {end.rank}" if named else "The log"
-        return " ".join(filter(None, (whose, "ends", when))) + "."
+        return f"{whose} ends {when}." if when else ""
     words = " ".join(filter(None, (who, "ended by itself", when)))
     after = "" if end.lived_s is None else f", after {end.lived_s:.1f} s"
     return f"{words}{after}, with {end.status or UNSEEN}."

@@ -76,6 +76,11 @@ def test_a_compressed_log_is_read_also_when_it_is_cut_off(diagnosed: Any, pack: 
     assert any("cannot be read to its end" in note for note in report["notes"]) is (pack is not gzip.compress)
 
 
+def test_what_cannot_be_unpacked_at_all_is_said(diagnosed: Any):
+    (note, *_) = diagnosed(server_0=b"\x1f\x8b")["notes"]
+    assert "cannot be read to its end" in note
+
+
 def test_colours_and_labels_hide_nothing(diagnosed: Any):
     assert diagnosed(server_0=f"\x1b[31m0: {REFUSED.rstrip()}\x1b[0m\n")["signature"] == "arg.invalid_choice"
 
@@ -134,7 +139,7 @@ def test_what_a_user_wrote_is_no_failure(diagnosed: Any):
 def test_what_is_no_log_of_an_engine_is_said_to_be_none(diagnosed: Any, text: str | bytes):
     report = diagnosed(server_0=text)
     assert report["confidence"] == "unknown"
-    assert any("does not look like a log of SGLang" in note for note in report["notes"])
+    assert "does not look like a log of SGLang: none of its" in report["summary"]
 
 
 def test_a_log_of_an_engine_is_not_said_to_be_none(diagnosed: Any):
