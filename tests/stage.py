@@ -79,7 +79,7 @@ class Stage:
 
 
 @contextmanager
-def playing(stories: Mapping[str, Story]) -> Iterator[Mapping[str, Future[Supervised]]]:
+def playing(stories: Mapping[str, Story], at_once: int = AT_ONCE) -> Iterator[Mapping[str, Future[Supervised]]]:
     """Play stories, several at a time; each future holds the run, or raises what its story raised."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         yield {name: pool.submit(story) for name, story in stories.items()}

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from entrypoint.cause import CONSEQUENCES, Cause, Confidence
-from entrypoint.engine.signature import Role
+from entrypoint.engine.signature import Role, SignatureHit
 from entrypoint.outcome import ExitCode
 from entrypoint.run.endings import (
     Disproved,
@@ -23,7 +23,7 @@ from entrypoint.run.states import BEFORE_ENGINE
 from entrypoint.verdict.evidence import LogEvidence
 from entrypoint.verdict.explain import explain
 from entrypoint.verdict.verdict import Verdict
-from entrypoint.verdict.wording import size
+from entrypoint.verdict.wording import first_upper, size, with_fields
 
 EVIDENCE_LINES = 12
 _CAUSE_OF_CODE = {
@@ -32,6 +32,10 @@ _CAUSE_OF_CODE = {
     ExitCode.NOT_PERMITTED: Cause.PERMISSION,
 }
 """What a finding's exit code says about its cause; any other one is a matter of configuration."""
+
+
+_WAITING = frozenset({Cause.HANG, Cause.NETWORK})
+"""Causes of which a line that ends nothing can still say what is waited for."""
 
 
 def judge(ending: Ending, log: LogEvidence) -> Verdict:  # noqa: PLR0911  # one per ending
@@ -149,17 +153,44 @@ def _memory_low(ending: MemoryLow, log: LogEvidence) -> Verdict:
 
 
 def _with_last_sign(verdict: Verdict, log: LogEvidence) -> Verdict:
-    """Add what a line at the end of the log is known to mean, such as a lock that nobody will release."""
-    signs = [hit for hit in log.hits if hit.signature.role is not Role.CONFIRMATION and not hit.health_after]
-    if not signs:
-        return verdict
-    last = signs[-1]
+    """Add what a line of the log is known to mean that can explain why nothing moves.
+
+    That is a failure that the engine printed and did not end of, which is then the reason (an HTTP port that is taken
+    leaves 0.5.23 waiting for its own first request), or else the last sign of waiting, such as a lock that nobody will
+    release.
+    """
+    signs = [hit for hit in log.hits if not hit.health_after]
+    failures = [hit for hit in signs if hit.signature.role is Role.ROOT]
+    waiting = [hit for hit in signs if hit.signature.role is Role.BENIGN and hit.signature.cause in _WAITING]
+    if failures:
+        return _because_of(failures[0], verdict)
+    return _pointing_at(waiting[-1], verdict) if waiting else verdict
+
+
+def _pointing_at(hit: SignatureHit, verdict: Verdict) -> Verdict:
     return replace(
         verdict,
-        signature=last.signature.id,
-        reasons=(*verdict.reasons, f"The last line that is known to mean something: {last.line}"),
-        remedy=f"{verdict.remedy} {last.signature.remedy}",
-        line_number=last.number,
+        signature=hit.signature.id,
+        reasons=(*verdict.reasons, f"The last line that is known to mean something: {hit.line}"),
+        remedy=f"{verdict.remedy} {with_fields(hit.signature.remedy, hit.fields)}",
+        line_number=hit.number,
+    )
+
+
+def _because_of(hit: SignatureHit, verdict: Verdict) -> Verdict:
+    row, consequence = hit.signature, CONSEQUENCES[hit.signature.cause]
+    return replace(
+        verdict,
+        code=consequence.code,
+        cause=row.cause,
+        confidence=Confidence.PROBABLE,
+        retry=consequence.retry,
+        summary=f"{first_upper(with_fields(row.because, hit.fields))} {verdict.summary}",
+        remedy=with_fields(row.remedy, hit.fields),
+        signature=row.id,
+        evidence=tuple(dict.fromkeys((hit.line, *verdict.evidence))),
+        reasons=(*verdict.reasons, f"Line {hit.number} of the log says so, and the engine lived on."),
+        line_number=hit.number,
     )
 
 

@@ -44,6 +44,16 @@ def start(cpu_engine: Mapping[str, str], tmp_path: Path, free_ports: Iterator[in
     return make
 
 
+@pytest.fixture(scope="session")
+def start_in(cpu_engine: Mapping[str, str], free_ports: Iterator[int]) -> Callable[..., Supervised]:
+    """Return a function that makes a run in a directory, with more arguments."""
+
+    def make(directory: Path, *arguments: str) -> Supervised:
+        return start_real(cpu_engine, directory, free_ports, *arguments)
+
+    return make
+
+
 @pytest.fixture(scope="module")
 def served(
     cpu_engine: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory, free_ports: Iterator[int]

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from rank_ends import end, hit
 
-from entrypoint.cause import Cause, Retry
+from entrypoint.cause import Cause, Confidence, Retry
 from entrypoint.engine.signature import Role, SignatureHit
 from entrypoint.findings import Finding, Severity
 from entrypoint.outcome import ExitCode
@@ -174,3 +174,18 @@ def test_a_run_that_ended_before_memory_ran_out_names_who_held_it():
 def test_a_stall_shows_where_every_process_stood():
     stalled = Stalled(State.LOADING, 4200, 600, "deadlines.load_s", None, ("sglang::schedul (7, D): read",))
     assert verdict(stalled, tail=("a line",)).evidence == ("sglang::schedul (7, D): read", "a line")
+
+
+def test_a_stall_behind_a_failure_that_the_engine_outlived_is_because_of_it():
+    taken = hit("net.addr_in_use", cause=Cause.PORT)
+    judged = verdict(Stalled(State.LOADING, 4200, 600, "deadlines.load_s", None), taken)
+    assert (judged.cause, judged.code, judged.confidence) == (Cause.PORT, ExitCode.NODE_UNFIT, Confidence.PROBABLE)
+    assert judged.summary.startswith("Net.addr_in_use happened to it. The engine stalled while loading")
+    assert judged.remedy == "Mend net.addr_in_use."
+    assert judged.evidence[0] == taken.line
+
+
+def test_a_stall_behind_lines_that_mean_nothing_for_it_is_a_mere_stall():
+    ignored = hit("image.ignored_import", Role.BENIGN, Cause.CONFIGURATION)
+    judged = verdict(Stalled(State.LOADING, 4200, 600, "deadlines.load_s", None), ignored)
+    assert (judged.cause, judged.signature) == (Cause.HANG, "")
