@@ -14,7 +14,9 @@ IMPATIENT = (
     *("--deadlines.start_s", "1", "--deadlines.load_s", "0.5", "--deadlines.capture_s", "0.5"),
     *("--deadlines.engine_up_s", "0.5", "--deadlines.stall_s", "1"),
 )
-READY_S = 5.0
+SPIN_S = 6.0
+"""A look has to find a second of processor time, of which a busy machine gives a process less than its share."""
+READY_S = 14.0
 """More than twice the time to stall: the first look at what the processes do only begins to compare."""
 COMING_UP = ("starting", "loading", "capturing", "engine-up")
 HANGS = {
@@ -33,7 +35,7 @@ def hang(stage: Stage, phase: str) -> Supervised:
 
 
 def spin(stage: Stage) -> Supervised:
-    arguments = ("--deadlines.stall_s", "2", "--deadlines.ready_s", str(READY_S))
+    arguments = ("--deadlines.stall_s", str(SPIN_S), "--deadlines.ready_s", str(READY_S))
     with stage.make(*IMPATIENT, *arguments, spins_at="load") as run:
         assert run.wait() == 75
         run.assert_nothing_left()
