@@ -26,9 +26,11 @@ from entrypoint.tell.run_records import RunRecords, is_run_directory, log_names,
 from entrypoint.verdict.evidence import LogEvidence, RankEnd
 from entrypoint.verdict.explain import explain
 from entrypoint.verdict.log_reading import OnProgress, read_logs
-from entrypoint.verdict.logfile import STANDARD_INPUT, LogFile
+from entrypoint.verdict.logfile import STANDARD_INPUT, LogFile, is_packed
+from entrypoint.verdict.rank_logs import rank_logs
 from entrypoint.verdict.verdict import Verdict
 
+NAMES_SHOWN = 5
 PATIENCE_S = 1.0
 """Seconds of reading after which somebody who watches is shown how far it is."""
 _SURE = frozenset({Confidence.CERTAIN, Confidence.PROBABLE})
@@ -83,6 +85,14 @@ def diagnose(where: Sequence[str], index: SignatureIndex, on_progress: OnProgres
     Raises:
         SuperviseError: Nothing there can be read.
     """
+    if "" in where:
+        raise SuperviseError(
+            "One of the names is empty.",
+            remedy="Name a log of SGLang, a run directory, or - for the standard input; is a variable unset?",
+            code=ExitCode.USAGE,
+        )
+    if (directory := _listed(where)) is not None:
+        return _of_directory(directory, index, on_progress)
     directories = [Path(name) for name in where if name != STANDARD_INPUT and Path(name).is_dir()]
     if not directories:
         return _of_logs(read_logs(where, index, on_progress), {}, ())
@@ -95,9 +105,16 @@ def diagnose(where: Sequence[str], index: SignatureIndex, on_progress: OnProgres
     return _of_directory(directories[0], index, on_progress)
 
 
+def _listed(where: Sequence[str]) -> Path | None:
+    """Return the run directory whose contents are named one by one, as the shell does for ``RUN_DIR/*``."""
+    parents = {Path(name).parent for name in where}
+    listed = len(parents) == 1 and any(Path(name).name == "plan.json" for name in where)
+    return parents.pop() if listed else None
+
+
 def _of_directory(directory: Path, index: SignatureIndex, on_progress: OnProgress) -> Diagnosis:
     if not is_run_directory(directory):
-        return _of_logs(read_logs(_files_of(directory), index, on_progress), {}, ())
+        return _of_files(_files_of(directory), index, on_progress)
     logs = read_logs(names, index, on_progress) if (names := log_names(directory)) else {0: LogEvidence("")}
     notes = () if names else (f"{directory} holds no log of an engine: none was started, or it is gone.",)
     return _of_logs(logs, {rank: read_records(directory, rank) for rank in logs}, notes)
@@ -114,6 +131,19 @@ def _files_of(directory: Path) -> list[str]:
     return names
 
 
+def _of_files(names: Sequence[str], index: SignatureIndex, on_progress: OnProgress) -> Diagnosis:
+    """Return what a directory's files tell: where some are logs of an engine, the others are left out."""
+    logs = read_logs(names, index, on_progress)
+    strange = {log.name for log in logs.values() if _is_strange(log)}
+    of_engines = [name for log in rank_logs(names) if log.names[-1] not in strange for name in log.names]
+    if not strange or not of_engines:
+        return _of_logs(logs, {}, ())
+    left_out = [Path(name).name for name in sorted(strange)]
+    more = f" and {len(left_out) - NAMES_SHOWN} more" if len(left_out) > NAMES_SHOWN else ""
+    note = f"Left out as no log of SGLang: {', '.join(left_out[:NAMES_SHOWN])}{more}."
+    return _of_logs(read_logs(of_engines, index, on_progress), {}, (note,))
+
+
 def _of_logs(logs: Mapping[int, LogEvidence], records: Mapping[int, RunRecords], notes: tuple[str, ...]) -> Diagnosis:
     ends = tuple(_end(rank, log, records.get(rank, RunRecords())) for rank, log in sorted(logs.items()))
     verdict = explain(ends)
@@ -123,15 +153,30 @@ def _of_logs(logs: Mapping[int, LogEvidence], records: Mapping[int, RunRecords],
     if len(strange) == len(ends) and verdict.confidence is Confidence.UNKNOWN:
         verdict = replace(verdict, summary=strange[0], remedy="Name what the engine itself has printed.")
     if said and _is_better(said[0], verdict):
-        return Diagnosis(said[0], ends, records, (*notes, *cuts, "The run itself came to this verdict."))
-    other = tuple(f"The run itself said: {each.summary}" for each in said if each.summary != verdict.summary)
+        besides = tuple(note for found in records.values() for note in found.notes)
+        return Diagnosis(said[0], ends, records, (*notes, *cuts, "The run itself came to this verdict.", *besides))
+    other = tuple(f"The run itself said: {each.summary}" for each in said if not _is_same(each, verdict))
     return Diagnosis(verdict, ends, records, (*notes, *cuts, *strange, *other))
 
 
 def _end(rank: int, log: LogEvidence, records: RunRecords) -> RankEnd:
     phase = records.died_in or (log.phases[-1].name if log.phases else "")
     was_ready = records.was_ready or any(seen.name == "ready" for seen in log.phases)
-    return RankEnd(rank, phase, log, was_ready=was_ready, status=records.status, memory=records.memory)
+    return RankEnd(
+        rank,
+        phase,
+        log,
+        was_ready=was_ready,
+        status=records.status,
+        memory=records.memory,
+        lived_s=records.lived_s,
+        unasked=records.unasked,
+    )
+
+
+def _is_same(said: Verdict, found: Verdict) -> bool:
+    """Return whether two verdicts name the same cause, in whatever words."""
+    return (said.cause, said.signature, said.confidence) == (found.cause, found.signature, found.confidence)
 
 
 def _is_better(said: Verdict, found: Verdict) -> bool:
@@ -145,8 +190,9 @@ def _strange_note(log: LogEvidence) -> str:
 
 
 def _is_strange(log: LogEvidence) -> bool:
-    """Return whether nothing in a log is of the engine's making."""
-    return not log.phases and not log.hits and not log.child_deaths and log.stop_line is None
+    """Return whether nothing in a log is of the engine's making, not even the stamp before a line."""
+    known = log.phases or log.hits or log.child_deaths or log.stop_line is not None
+    return not known and log.began_unix_s is None
 
 
 # What is printed and written
@@ -165,8 +211,13 @@ def _page(diagnosis: Diagnosis) -> report.Report:
         notes=diagnosis.notes,
         memory=end.memory,
         available_gib=end.log.available_gib,
-        next_command=next_command(diagnosis.verdict, log_path=path) if end.log.name not in {"", STANDARD_INPUT} else "",
+        next_command=next_command(diagnosis.verdict, log_path=path, words=None) if _is_plain(path) else "",
     )
+
+
+def _is_plain(path: Path) -> bool:
+    """Return whether a log can be looked into as it is: a file for itself, and no part of one that several share."""
+    return path.is_file() and not is_packed(path)
 
 
 def _root(diagnosis: Diagnosis) -> RankEnd:

@@ -1,5 +1,6 @@
 """Which function a command is, and how its failure is told."""
 
+import signal
 import sys
 from importlib import import_module
 
@@ -17,6 +18,9 @@ def dispatch(call: Call) -> int:
     except SuperviseError as error:
         complain(shortened(f"supervise: {error.message}\n{error.remedy}\n"))
         return int(error.code)
+    except KeyboardInterrupt:  # Ctrl-C, where it is no request to drain
+        drop(sys.stdout)
+        return 128 + signal.SIGINT
     except OSError as error:
         is_run = call.command == "run" and not call.options.dry_run
         if is_run or error.filename is not None:

@@ -9,11 +9,9 @@ from entrypoint.verdict.curve import Curve
 from entrypoint.verdict.evidence import MemoryEvidence, MemoryPoint
 from entrypoint.verdict.floor import effective_floor_bytes
 from entrypoint.verdict.owners import in_words, owners
-from entrypoint.verdict.trend import LEAST_POINTS, WINDOW_S, Headroom, ended_at_floor, seconds_to_floor
+from entrypoint.verdict.trend import LEAST_POINTS, LOOK_BACK_S, WINDOW_S, Headroom, ended_at_floor, seconds_to_floor
 
 CURVE_POINTS = 300
-LOOK_BACK_S = 15.0
-"""The engine's main process outlives a scheduler that was killed by some seconds, until it finds out."""
 OWNERS_NAMED = 3
 CALM_S = 60.0
 """How long nothing has to point at the floor before another warning can come."""

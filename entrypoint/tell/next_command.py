@@ -14,13 +14,15 @@ _CHECKED_BEFORE = frozenset(
 _LINES_ABOVE = 10
 
 
-def next_command(verdict: Verdict, *, log_path: Path, words: Sequence[str] = (), job_id: str | None = None) -> str:
+def next_command(
+    verdict: Verdict, *, log_path: Path, words: Sequence[str] | None = (), job_id: str | None = None
+) -> str:
     """Return lines for a shell; empty when the run ended as asked.
 
     Args:
         verdict: How the run ended and why.
         log_path: The engine's log.
-        words: The options that the run was started with, behind ``supervise``; empty where they are not known.
+        words: The options that the run was started with, behind ``supervise``; None where they are not known.
         job_id: The Slurm job that can be requeued; None without one.
     """
     if verdict.cause is Cause.STOPPED:
@@ -46,14 +48,14 @@ def _look(verdict: Verdict, log_path: Path) -> str:
     return ""
 
 
-def _check(verdict: Verdict, words: Sequence[str]) -> str:
-    if verdict.cause not in _CHECKED_BEFORE:
+def _check(verdict: Verdict, words: Sequence[str] | None) -> str:
+    if words is None or verdict.cause not in _CHECKED_BEFORE:
         return ""
     return f"{shlex.join(['supervise', 'check', *words])}   # after the change; starts nothing"
 
 
-def _again(verdict: Verdict, words: Sequence[str], job_id: str | None) -> str:
-    if verdict.retry not in {Retry.HERE, Retry.ELSEWHERE}:
+def _again(verdict: Verdict, words: Sequence[str] | None, job_id: str | None) -> str:
+    if words is None or verdict.retry not in {Retry.HERE, Retry.ELSEWHERE}:
         return ""
     if job_id is not None:
         return f"scontrol requeue {shlex.quote(job_id)}"

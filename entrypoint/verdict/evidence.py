@@ -57,6 +57,7 @@ class LogEvidence:
         lines: How many lines it has.
         began_unix_s: Its first time stamp.
         ended_unix_s: Its last time stamp.
+        node_rank: Which rank its engine says it is; None where it does not say.
         cut: Its beginning or its end is missing, or parts of it could not be read.
     """
 
@@ -71,6 +72,7 @@ class LogEvidence:
     lines: int = 0
     began_unix_s: float | None = None
     ended_unix_s: float | None = None
+    node_rank: int | None = None
     cut: str | None = None
 
 

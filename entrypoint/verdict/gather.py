@@ -70,6 +70,7 @@ class _Run:
     phases: list[LogPhase] = field(default_factory=list)
     stop_line: int | None = None
     available_gib: float | None = None
+    node_rank: int | None = None
 
     @property
     def is_over(self) -> bool:
@@ -143,6 +144,7 @@ class LogGatherer:
                 lines=self._lines + self._tail.is_drawn,
                 began_unix_s=self._clock.first_s,
                 ended_unix_s=self._clock.last_s,
+                node_rank=run.node_rank,
                 cut=cut,
             )
 
@@ -180,6 +182,8 @@ class LogGatherer:
         run = self._run
         if "available_gb" in fact.fields:
             run.available_gib = fact.number("available_gb")  # what the engine calls GB are GiB
+        if fact.kind is FactKind.SERVER_ARGUMENTS and run.node_rank is None:
+            run.node_rank = _whole_number(fact.fields.get("node_rank"))
         if fact.kind in _STOPPING and run.stop_line is None:
             run.stop_line = self._number(lines, suspect.begin)
         name = _PHASES.get(fact.kind)

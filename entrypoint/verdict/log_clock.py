@@ -1,8 +1,12 @@
 """The clock of a log: when its lines were printed, by the time stamps among them."""
 
+import re
+
 from entrypoint.engine.log_line import statements, unix_s
 
 _STAMP = b"[20"
+_DAY = re.compile(rb"\[20\d\d-\d\d-\d\d ")
+"""What a stamp begins with; a prompt's tokens, such as ``[20, 4]``, do not."""
 _LINE_BYTES = 4096
 """How far from the beginning of a line a stamp is looked for: a bar without an end may stand before it."""
 
@@ -30,21 +34,23 @@ class LogClock:
         """Return the last stamp up to a place in the next lines, or of those that have passed by."""
         position = lines.rfind(_STAMP, 0, end)
         while position >= 0:
-            begin = _begin_of_line(lines, position)
-            found = _time_of(lines, begin)
-            if found is not None:
-                return found
-            position = lines.rfind(_STAMP, 0, begin)
+            before = position
+            if _DAY.match(lines, position):
+                before = _begin_of_line(lines, position)
+                found = _time_of(lines, before)
+                if found is not None:
+                    return found
+            position = lines.rfind(_STAMP, 0, before)
         return self.last_s
 
 
 def _first(lines: bytes) -> float | None:
-    position = lines.find(_STAMP)
-    while position >= 0:
-        found = _time_of(lines, _begin_of_line(lines, position))
+    stamp = _DAY.search(lines)
+    while stamp is not None:
+        found = _time_of(lines, _begin_of_line(lines, stamp.start()))
         if found is not None:
             return found
-        position = lines.find(_STAMP, _end_of_line(lines, position))
+        stamp = _DAY.search(lines, _end_of_line(lines, stamp.end()))
     return None
 
 

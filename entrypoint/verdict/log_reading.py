@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from entrypoint.engine.signature_index import SignatureIndex
+from entrypoint.verdict.carrier import Carrier, carrier_of
 from entrypoint.verdict.evidence import LogEvidence
 from entrypoint.verdict.gather import LogGatherer
 from entrypoint.verdict.logfile import LogFile
@@ -43,8 +44,15 @@ def read_logs(names: Sequence[str], index: SignatureIndex, on_progress: OnProgre
     """
     found: dict[int, LogEvidence] = {}
     for log in rank_logs(names):
-        found |= _read_one(log, index, on_progress)
-    return found
+        for rank, evidence in _read_one(log, index, on_progress).items():
+            found[rank if rank not in found else max(found) + 1] = evidence
+    return _by_their_own_word(found)
+
+
+def _by_their_own_word(found: dict[int, LogEvidence]) -> dict[int, LogEvidence]:
+    """Return logs by the ranks that the engines say they have, where all of them do and no two say the same."""
+    said = {log.node_rank: log for log in found.values() if log.node_rank is not None}
+    return dict(sorted(said.items())) if len(said) == len(found) > 1 else found
 
 
 def _read_one(log: RankLog, index: SignatureIndex, on_progress: OnProgress) -> dict[int, LogEvidence]:
@@ -54,7 +62,11 @@ def _read_one(log: RankLog, index: SignatureIndex, on_progress: OnProgress) -> d
     labelled: bool | None = None
     for name in log.names:
         file = LogFile(name)
-        for block in file.blocks():
+        carrier: Carrier | None = None
+        for number, carried in enumerate(file.blocks()):
+            if not number:
+                carrier = carrier_of(carried)
+            block = carrier.strip(carried) if carrier else carried
             if labelled is None:
                 labelled = is_labelled(block)
             (tasks if labelled else gatherer).feed(block)

@@ -3,23 +3,31 @@
 import bz2
 import gzip
 import lzma
+import shlex
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 from entrypoint.outcome import ExitCode, SuperviseError
 
 BLOCK_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 1 << 22
-"""A line longer than this is taken in pieces: what it has to say stands at its beginning."""
+"""Of a line longer than this only the beginning is taken: what it has to say stands there."""
 STANDARD_INPUT = "-"
 _BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError)
 """What the readers of compressed files raise where one is cut off or damaged."""
 _OPENERS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
+_FOREIGN = (
+    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"),
+    (b"\x04\x22\x4d\x18", "lz4", "lz4 -dc"),
+    (b"PK\x03\x04", "zip", "unzip -p"),
+)
+"""What cannot be unpacked here: its first bytes, its name, and what does."""
+_LONGEST_MAGIC = 6
 
 
 class LogFile:
@@ -57,21 +65,31 @@ class LogFile:
         """
         with self._opened() as raw:
             rest = b""
+            too_long = False
             for block in self._read(raw):
                 data = rest + block
-                end = data.rfind(b"\n") + 1
-                if not end and len(data) < LONGEST_LINE_BYTES:
+                if too_long:
+                    begin = data.find(b"\n") + 1
+                    too_long = not begin
+                    data = data[begin:] if begin else b""
+                end = _end_of_lines(data)
+                if end:
+                    rest = data[end:]
+                    yield data[:end]
+                elif len(data) < LONGEST_LINE_BYTES:
                     rest = data
-                    continue
-                rest = data[end:] if end else b""
-                yield data[:end] if end else data + b"\n"
+                else:
+                    rest, too_long = b"", True
+                    self.cut = f"{self.name} has a line without an end, of which only the beginning was read"
+                    yield data + b"\n"
             if rest:
                 yield rest + b"\n"
 
-    def _read(self, raw: BinaryIO) -> Iterator[bytes]:
+    def _read(self, raw: BufferedReader) -> Iterator[bytes]:
         """Yield the text in blocks; of a compressed file that is cut off, all that can be had."""
-        stream = _decompressed(raw)
+        stream = self._decompressed(raw)
         pieces: list[bytes] = []
+        size_bytes = 0
         while True:
             try:
                 piece = stream.read1(BLOCK_BYTES)
@@ -79,9 +97,10 @@ class LogFile:
                 self.cut = f"{self.name} cannot be read to its end: {error}"
                 piece = b""
             pieces.append(piece)
-            if not piece or sum(map(len, pieces)) >= BLOCK_BYTES:
+            size_bytes += len(piece)
+            if not piece or size_bytes >= BLOCK_BYTES:
                 block = b"".join(pieces)
-                pieces = []
+                pieces, size_bytes = [], 0
                 self.read_bytes = raw.tell() if raw.seekable() else self.read_bytes + len(block)
                 if block:
                     yield block
@@ -89,9 +108,9 @@ class LogFile:
                 return
 
     @contextmanager
-    def _opened(self) -> Iterator[BinaryIO]:
+    def _opened(self) -> Iterator[BufferedReader]:
         if self.name == STANDARD_INPUT:
-            yield sys.stdin.buffer
+            yield cast("BufferedReader", sys.stdin.buffer)
             return
         try:
             raw = Path(self.name).open("rb")  # noqa: SIM115  # closed below; only its opening may be refused
@@ -104,12 +123,31 @@ class LogFile:
         with raw:
             yield raw
 
+    def _decompressed(self, raw: BufferedReader) -> BufferedIOBase:
+        """Return a stream of the text itself; a compressed file is known by its first bytes, whatever its name."""
+        try:
+            head = raw.peek(_LONGEST_MAGIC)
+        except OSError:  # whoever reads it next says so
+            return raw
+        for magic, name, unpacker in _FOREIGN:
+            if head.startswith(magic):
+                raise SuperviseError(
+                    f"{self.name} is compressed with {name}, which cannot be read here.",
+                    remedy=f"Unpack it on the way: {unpacker} {shlex.quote(self.name)} | supervise diagnose -",
+                    code=ExitCode.USAGE,
+                )
+        opener = next((opener for magic, opener in _OPENERS if head.startswith(magic)), None)
+        return raw if opener is None else cast("BufferedIOBase", opener(raw))
 
-def _decompressed(raw: BinaryIO) -> BufferedIOBase:
-    """Return a stream of the text itself; a compressed file is known by its first bytes, whatever its name."""
-    if not raw.seekable():
-        return cast("BufferedIOBase", raw)
-    head = raw.read(6)
-    raw.seek(0)
-    opener = next((opener for magic, opener in _OPENERS if head.startswith(magic)), None)
-    return cast("BufferedIOBase", raw if opener is None else opener(raw))
+
+def _end_of_lines(data: bytes) -> int:
+    """Return where the last complete line ends; a bar that never ends its line is complete each time it is drawn."""
+    end = data.rfind(b"\n") + 1
+    return end if end or len(data) < LONGEST_LINE_BYTES else data.rfind(b"\r") + 1
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether a file is compressed, by its first bytes."""
+    with path.open("rb") as file:
+        head = file.read(_LONGEST_MAGIC)
+    return any(head.startswith(magic) for magic, _ in _OPENERS)

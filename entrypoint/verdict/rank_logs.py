@@ -1,15 +1,21 @@
 """Which rank's log a file is, and which lines of a file are which rank's."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePath
 
 _PACKED = re.compile(r"\.(?:gz|bz2|xz)$")
-_OLDER = re.compile(r"\.(\d+)$")
+_OLDER = re.compile(r"(?:\.(?P<age>\d{1,3})|[.-](?P<day>\d{4}-?\d\d-?\d\d)[\d.-]*)$")
 _NUMBER = re.compile(r"\d+")
 _NAMED = re.compile(r"(?:server|rank|node|task|log|out|err)[-_.]?(\d+)(?!.*\d)")
+_NAMELESS = ("/dev/", "/proc/")
+"""Where the names of pipes stand that a shell made; their numbers tell nothing."""
 _LABEL = re.compile(rb"(?m)^[ ]*(\d+): ")
+_TASK = re.compile(rb"[ ]*(\d{1,6})")
+_STAMPED = re.compile(rb"(?m)^[ ]*(\d+): \[\d{4}-\d\d-\d\d ")
 LABELLED_SHARE = 0.9
 """Share of lines with a label from which on a file is taken for the output of ``srun --label``."""
 
@@ -33,27 +39,53 @@ def rank_logs(names: Sequence[str]) -> tuple[RankLog, ...]:
     The one number in which the names differ is the rank; a single file tells it by ``server-3.log`` and the like. Names
     that tell nothing count in their order. ``server-0.log.1`` is an older part of ``server-0.log``.
     """
-    parts: dict[str, list[tuple[int, str]]] = {}
-    for name in names:
-        base, age = _base(name)
-        parts.setdefault(base, []).append((-age, name))
+    parts: dict[str, list[_Part]] = {}
+    for part in _parts(tuple(dict.fromkeys(names))):
+        parts.setdefault(part.base, []).append(part)
     ranks = _ranks(list(parts))
     return tuple(
-        RankLog(rank, tuple(name for _, name in sorted(parts[base])))
+        RankLog(rank, tuple(part.name for part in sorted(parts[base], key=lambda part: part.order)))
         for rank, base in sorted(zip(ranks, parts, strict=True))
     )
 
 
-def _base(name: str) -> tuple[str, int]:
-    """Return a file's name without its compression and its age, and that age: 0 for the newest part."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One file of a log.
+
+    Attributes:
+        name: As given.
+        base: Its name without its compression and its age.
+        order: Its place among the parts of one log: the oldest days, the highest ages, and the one still written to.
+    """
+
+    name: str
+    base: str
+    order: tuple[int, str, int] = (2, "", 0)
+
+
+def _parts(names: Sequence[str]) -> Iterator[_Part]:
+    """Yield each file with what it is a part of; numbers are ages where the newest part is there, or one part alone."""
+    newest = {_PACKED.sub("", name) for name in names}
+    aged = [_aged(name) for name in names]
+    parts_of = Counter(part.base for part in aged)
+    for part in aged:
+        alone = parts_of[part.base] == 1
+        yield part if alone or part.base in newest else _Part(part.name, _PACKED.sub("", part.name))
+
+
+def _aged(name: str) -> _Part:
     plain = _PACKED.sub("", name)
     older = _OLDER.search(plain)
     if older is None or not PurePath(plain[: older.start()]).suffix:
-        return plain, 0
-    return plain[: older.start()], int(older[1])
+        return _Part(name, plain)
+    order = (1, "", -int(older["age"])) if older["age"] else (0, older["day"].replace("-", ""), 0)
+    return _Part(name, plain[: older.start()], order)
 
 
 def _ranks(bases: Sequence[str]) -> list[int]:
+    if any(base.startswith(_NAMELESS) for base in bases):
+        return list(range(len(bases)))
     if len(bases) == 1:
         named = _NAMED.search(PurePath(bases[0]).name)
         return [int(named[1]) if named else 0]
@@ -67,20 +99,38 @@ def _ranks(bases: Sequence[str]) -> list[int]:
 
 
 def is_labelled(block: bytes) -> bool:
-    """Return whether lines carry the labels of several tasks, as ``srun --label`` prints them."""
-    labels = _LABEL.findall(block)
-    return len(set(labels)) > 1 and len(labels) >= LABELLED_SHARE * block.count(b"\n")
+    """Return whether lines carry the labels of several tasks, as ``srun --label`` prints them.
+
+    What a batch script says before its step carries none; then what the engines say themselves has to be labelled.
+    """
+    labels = [int(label) for label in _LABEL.findall(block)]
+    if len(set(labels)) <= 1 or _only_count(labels):
+        return False
+    return len(labels) >= LABELLED_SHARE * block.count(b"\n") or len(set(_STAMPED.findall(block))) > 1
+
+
+def _only_count(labels: Sequence[int]) -> bool:
+    """Return whether labels number the lines, as ``nl`` does; tasks count from 0."""
+    return 0 not in labels and all(after == before + 1 for before, after in pairwise(labels))
 
 
 def by_label(block: bytes) -> Iterator[tuple[int | None, bytes]]:
     """Yield each task's lines of a block, without their labels; None stands for lines that have none."""
     lines: dict[int | None, list[bytes]] = {}
-    for line in block.splitlines(keepends=True):
-        label = _LABEL.match(line)
-        lines.setdefault(int(label[1]) if label else None, []).append(line[label.end() :] if label else line)
-    yield from ((rank, b"".join(found)) for rank, found in lines.items())
+    known: dict[bytes, list[bytes]] = {}
+    for line in _lines(block):
+        label, colon, text = line.partition(b": ")
+        found = known.get(label)
+        if found is not None:
+            found.append(text)
+        elif colon and (task := _TASK.fullmatch(label)):
+            known[label] = lines.setdefault(int(task[1]), [])
+            known[label].append(text)
+        else:
+            lines.setdefault(None, []).append(line)
+    yield from ((rank, b"\n".join(found) + b"\n") for rank, found in lines.items())
 
 
-def expected_files(names: Iterable[str]) -> list[str]:
-    """Return names in the order in which people count: ``server-2`` before ``server-10``."""
-    return sorted(names, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])
+def _lines(block: bytes) -> list[bytes]:
+    """Return the lines of a block; what a bar draws over is one line, and the label stands before it once."""
+    return block.removesuffix(b"\n").split(b"\n") if block else []

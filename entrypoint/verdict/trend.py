@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 WINDOW_S = 30.0
 """A fall has to go on for so long before it is believed."""
+LOOK_BACK_S = 15.0
+"""The engine's main process outlives a scheduler that was killed by some seconds, until it finds out."""
 LEAST_POINTS = 6
 """Two for each third of the window."""
 _SIXTHS = 6

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -102,16 +103,57 @@ def test_several_ranks_in_one_file_are_told_apart(diagnosed: Any):
         0: READY + WAITED.format(rank=0, minute=20),
         1: READY + line("Prefill batch, #new-seq: 1", 9, 58) + FAULT,
     }
-    labelled = "".join(f" {rank}: {row}\n" for rank, text in texts.items() for row in text.splitlines())
-    report = diagnosed(job=labelled)
+    report = diagnosed(job=labelled(texts))
     assert report["signature"] == "gpu.fault"
     assert report["root"].startswith("rank 1")
 
 
 def test_the_standard_input_will_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(REFUSED.encode())))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(REFUSED.encode()))))
     assert main(["diagnose", "-", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["signature"] == "arg.invalid_choice"
+
+
+@pytest.mark.parametrize(
+    "carried",
+    ["sglang-1  | {}", "Oct 20 10:00:00 nid001 sglang[12]: {}", "2026-10-20T10:00:00.12Z stderr F {}", "{}"],
+)
+def test_what_passed_a_log_on_hides_nothing(diagnosed: Any, carried: str):
+    text = "".join(carried.format(row) + "\n" for row in (READY + FAULT).splitlines())
+    assert diagnosed(server_0=text)["signature"] == "gpu.fault"
+
+
+def labelled(texts: dict[int, str]) -> str:
+    return "".join(f" {rank}: {row}\n" for rank, text in texts.items() for row in text.split("\n")[:-1])
+
+
+def test_the_ranks_of_several_labelled_files_are_all_kept(diagnosed: Any):
+    report = diagnosed(job_1=labelled({0: READY, 1: READY + FAULT}), job_2=labelled({0: READY, 1: READY}))
+    assert report["signature"] == "gpu.fault"
+    assert report["log_path"].endswith("job-1.log (task 1)")
+
+
+def test_what_a_batch_script_says_before_its_step_hides_no_labels(diagnosed: Any):
+    report = diagnosed(job="+ module load x\n" * 40 + labelled({0: READY, 1: READY + FAULT}))
+    assert report["root"].startswith("rank 1")
+
+
+def test_a_rank_is_what_the_engine_says_of_itself(diagnosed: Any):
+    of_rank = "server_args={{'model_path': '/m/x', 'nnodes': 2, 'node_rank': {}}}"
+    report = diagnosed(slurm_812=line(of_rank.format(1)) + FAULT, slurm_813=line(of_rank.format(0)))
+    assert report["root"].startswith("rank 1")
+
+
+def test_engines_that_say_the_same_rank_are_told_apart_by_their_files(diagnosed: Any):
+    alone = line("server_args={'model_path': '/m/x', 'nnodes': 1, 'node_rank': 0}")
+    report = diagnosed(server_0=alone, server_1=alone + FAULT)
+    assert report["root"].startswith("rank 1")
+
+
+def test_the_next_command_looks_only_into_what_can_be_looked_into(diagnosed: Any):
+    assert diagnosed(server_0=READY + FAULT)["next_command"].startswith("less +1 ")
+    assert diagnosed(server_0=gzip.compress((READY + FAULT).encode()))["next_command"] == ""
+    assert diagnosed(server_0=labelled({0: READY, 1: FAULT}))["next_command"] == ""
 
 
 # What it does not know
@@ -142,11 +184,14 @@ def test_what_is_no_log_of_an_engine_is_said_to_be_none(diagnosed: Any, text: st
     assert "does not look like a log of SGLang: none of its" in report["summary"]
 
 
-def test_a_log_of_an_engine_is_not_said_to_be_none(diagnosed: Any):
-    assert diagnosed(server_0=LOADED)["notes"] == []
+@pytest.mark.parametrize("text", [LOADED, line("Decode batch, #running-req: 1", tags="TP0") * 3])
+def test_a_log_of_an_engine_is_not_said_to_be_none(diagnosed: Any, text: str):
+    assert diagnosed(server_0=text)["notes"] == []
 
 
 # A run's directory
+
+EXITED = datetime(2026, 10, 20, 8, 9, tzinfo=UTC)
 
 
 def events(*rows: dict[str, Any]) -> str:
@@ -164,7 +209,7 @@ def run_directory(tmp_path: Path) -> Path:
     directory.mkdir()
     write_private_json(directory / "plan.json", {})
     (directory / "server-0.log").write_text(READY)
-    exited = {"time": "2026-10-20T08:09:00.000+00:00", "event": "engine-exited", "status": "signal SIGKILL"}
+    exited = {"time": EXITED.isoformat(), "event": "engine-exited", "status": "signal SIGKILL"}
     (directory / "events-0.jsonl").write_text(
         events(state("loading", 1), state("ready", 5), exited) + '{"time": "2026-10'
     )
@@ -173,8 +218,8 @@ def run_directory(tmp_path: Path) -> Path:
 
 def samples(directory: Path, headroom_bytes: int, kills: int) -> None:
     whole = {
-        "at_unix_s": 1.0,
-        "total_bytes": 512 << 30,
+        "at_unix_s": EXITED.timestamp() - 1,
+        "node": {"total_bytes": 512 << 30},
         "available_bytes": headroom_bytes,
         "headroom_bytes": headroom_bytes,
         "floor_bytes": 8 << 30,
@@ -199,6 +244,66 @@ def test_a_run_that_left_no_report_is_explained_from_its_records(
     assert (report["cause"], report["confidence"], report["phase"]) == ("memory", "certain", "ready")
     assert [phase["name"] for phase in report["phases"]] == ["loading", "ready"]
     assert report["memory"]["owners"][0]["name"] == "sglang::scheduler"
+
+
+def test_memory_that_ran_out_before_the_end_is_seen_though_it_is_free_afterwards(
+    run_directory: Path, capsys: pytest.CaptureFixture[str]
+):
+    samples(run_directory, headroom_bytes=2 << 30, kills=0)
+    afterwards = {"at_unix_s": EXITED.timestamp() + 2, "headroom_bytes": 400 << 30, "oom_kills": {}}
+    path = run_directory / "memory-0.jsonl"
+    path.write_text(path.read_text() + "\n" + json.dumps(afterwards) + "\n")
+    report = diagnose_run(run_directory, capsys)
+    assert (report["cause"], report["confidence"], report["memory"]["at_floor"]) == ("memory", "probable", True)
+    assert "At the last look 2.0 GiB of 512.0 GiB were left." in report["reasons"]
+
+
+def test_records_that_are_damaged_are_left_out(run_directory: Path, capsys: pytest.CaptureFixture[str]):
+    rows = ({"event": "state"}, {"event": "state", "state": "ready", "time": "never"}, {"event": "engine-exited"})
+    (run_directory / "events-0.jsonl").write_text(events(*rows))
+    (run_directory / "memory-0.jsonl").write_text('{"at_unix_s": 1, "headroom_bytes": "much", "node": 7}\n')
+    write_private_json(run_directory / "report-0.json", said(code="none", memory={"points": 3}))
+    report = diagnose_run(run_directory, capsys)
+    assert (report["confidence"], report["memory"]) == ("unknown", None)
+    assert [phase["name"] for phase in report["phases"]] == ["starting", "loading", "ready"]
+
+
+def test_how_an_earlier_engine_ended_says_nothing_of_the_one_that_runs(
+    run_directory: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = run_directory / "events-0.jsonl"
+    path.write_text(path.read_text() + "\n" + events(state("starting", 10), state("ready", 12)))
+    assert "SIGKILL" not in diagnose_run(run_directory, capsys)["summary"]
+
+
+def test_the_signal_with_which_the_run_itself_took_its_engine_down_is_no_sign(
+    run_directory: Path, capsys: pytest.CaptureFixture[str]
+):
+    exited = {"time": EXITED.isoformat(), "event": "engine-exited", "status": "signal SIGKILL"}
+    rows = (state("loading", 1), state("aborting", 8), exited, state("failed", 9))
+    (run_directory / "events-0.jsonl").write_text(events(*rows))
+    report = diagnose_run(run_directory, capsys)
+    assert report["phase"] == "loading"
+    assert "SIGKILL" not in report["summary"]
+
+
+def test_a_stop_that_the_run_did_not_ask_for_is_not_called_wanted(
+    run_directory: Path, capsys: pytest.CaptureFixture[str]
+):
+    (run_directory / "server-0.log").write_text(READY + line("SIGTERM received. signum=15 frame=<x>. Draining", 8))
+    exited = {"time": EXITED.isoformat(), "event": "engine-exited", "status": "exit code 0"}
+    for last, cause in (("ready", "unknown"), ("draining", "stopped")):
+        (run_directory / "events-0.jsonl").write_text(events(state("starting", 1), state(last, 5), exited))
+        assert diagnose_run(run_directory, capsys)["cause"] == cause
+
+
+def test_all_that_a_run_directory_holds_is_as_good_as_its_name(run_directory: Path, capsys: pytest.CaptureFixture[str]):
+    (run_directory / "server-0.log").write_text(READY + FAULT)
+    (run_directory / "out").mkdir()
+    assert main(["diagnose", *map(str, sorted(run_directory.iterdir())), "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["signature"], report["notes"]) == ("gpu.fault", [])
+    assert [phase["name"] for phase in report["phases"]] == ["loading", "ready"]
 
 
 def test_a_kill_without_want_of_memory_is_not_called_so(run_directory: Path, capsys: pytest.CaptureFixture[str]):
@@ -252,6 +357,14 @@ def test_a_directory_of_logs_is_as_good_as_the_logs(tmp_path: Path, capsys: pyte
     assert diagnose_run(tmp_path, capsys)["root"].startswith("rank 1")
 
 
+def test_what_is_no_log_in_a_directory_of_logs_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "server.log").write_text(READY + FAULT)
+    (tmp_path / "config.yaml").write_text("tp: 4\n")
+    report = diagnose_run(tmp_path, capsys)
+    assert report["root"] == "rank 0"
+    assert report["notes"] == ["Left out as no log of SGLang: config.yaml."]
+
+
 # Files that a user adds, and what is written
 
 
@@ -279,6 +392,7 @@ def test_all_forms_of_the_report_are_written_where_they_are_wanted(diagnosed: An
     [
         (["/nowhere/server-0.log"], 64, "cannot be read"),
         (["."], 64, "holds no files"),
+        ([""], 64, "One of the names is empty"),
         ([], 64, "the following arguments are required"),
         (["server-0.log", "--signatures", "/nowhere.toml"], 78, "/nowhere.toml"),
     ],
@@ -304,6 +418,15 @@ class _nothing:  # noqa: N801  # reads like contextlib's
 
     def __exit__(self, *_: object) -> None:
         """Expect nothing."""
+
+
+def test_ctrl_c_ends_a_long_reading_without_a_traceback(tmp_path: Path):
+    (tmp_path / "server-0.log").write_text(READY)
+    interrupted = "import signal; from entrypoint.verdict import logfile; logfile.LogFile.blocks = lambda self: signal."
+    program = f"{interrupted}raise_signal(signal.SIGINT)\nimport sys; from entrypoint.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "diagnose", str(tmp_path / "server-0.log")]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 # A large log

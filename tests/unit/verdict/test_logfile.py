@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import lzma
 import os
 import sys
@@ -73,12 +72,46 @@ def test_blocks_end_where_lines_end(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert b"".join(blocks) == TEXT
 
 
-def test_an_endless_line_is_taken_in_pieces(tmp_path: Path):
+def test_of_an_endless_line_only_the_beginning_is_taken(tmp_path: Path):
     path = tmp_path / "log"
-    path.write_bytes(b"x" * (3 * LONGEST_LINE_BYTES) + b"\nafter it\n")
-    blocks = list(LogFile(str(path)).blocks())
+    path.write_bytes(b"before it\n" + b"x" * (3 * LONGEST_LINE_BYTES) + b"\nafter it\n")
+    file = LogFile(str(path))
+    blocks = list(file.blocks())
     assert max(map(len, blocks)) <= LONGEST_LINE_BYTES + 2 * logfile.BLOCK_BYTES
-    assert b"".join(blocks).endswith(b"\nafter it\n")
+    assert b"".join(blocks).count(b"\n") == 3
+    assert b"".join(blocks).endswith(b"x\nafter it\n")
+    assert file.cut is not None
+    assert "a line without an end" in file.cut
+
+
+def test_a_bar_that_never_ends_its_line_is_read_whole(tmp_path: Path):
+    path = tmp_path / "log"
+    text = b"Loading 50%\r" * (2 * LONGEST_LINE_BYTES // 12) + b"done\n"
+    path.write_bytes(text)
+    file = LogFile(str(path))
+    assert b"".join(file.blocks()) == text
+    assert file.cut is None
+
+
+@pytest.mark.parametrize(
+    ("magic", "unpacker"),
+    [(b"\x28\xb5\x2f\xfd", "zstd -dc"), (b"\x04\x22\x4d\x18", "lz4 -dc"), (b"PK\x03\x04", "unzip -p")],
+)
+def test_what_cannot_be_unpacked_here_is_said_with_what_can(tmp_path: Path, magic: bytes, unpacker: str):
+    path = tmp_path / "my log"
+    path.write_bytes(magic + b"rest")
+    with pytest.raises(SuperviseError, match="which cannot be read here") as raised:
+        list(LogFile(str(path)).blocks())
+    assert f"{unpacker} '{path}' | supervise diagnose -" in raised.value.remedy
+
+
+def test_the_standard_input_is_read_from_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "log"
+    path.write_bytes(b"one\ntwo\n")
+    with path.open("rb") as stream:
+        stream.readline()
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+        assert b"".join(LogFile("-").blocks()) == b"two\n"
 
 
 def test_the_standard_input_is_read_as_it_comes(monkeypatch: pytest.MonkeyPatch):
@@ -91,8 +124,12 @@ def test_the_standard_input_is_read_as_it_comes(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_compressed_standard_input_is_unpacked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(gzip.compress(TEXT))))
-    assert b"".join(LogFile("-").blocks()) == TEXT
+    read_end, write_end = os.pipe()
+    os.write(write_end, gzip.compress(TEXT))  # less than a pipe holds
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as stream:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+        assert b"".join(LogFile("-").blocks()) == TEXT
 
 
 def test_a_file_that_is_not_there_is_said_with_what_to_give_instead(tmp_path: Path):

@@ -18,6 +18,18 @@ from entrypoint.verdict.rank_logs import RankLog, by_label, is_labelled, rank_lo
         (["job7/n002/log", "job7/n005/log"], {2: ["job7/n002/log"], 5: ["job7/n005/log"]}),
         (["a.log", "b.log"], {0: ["a.log"], 1: ["b.log"]}),
         (["main.log", "server-7.log"], {0: ["main.log"], 1: ["server-7.log"]}),
+        (
+            ["server-0.log", "server-0.log.1.gz", "server-0.log.2.gz"],
+            {0: ["server-0.log.2.gz", "server-0.log.1.gz", "server-0.log"]},
+        ),
+        (
+            ["server-0.log", "server-0.log-20261019.gz", "server-0.log-20261018.gz"],
+            {0: ["server-0.log-20261018.gz", "server-0.log-20261019.gz", "server-0.log"]},
+        ),
+        (["server-3.log.1"], {3: ["server-3.log.1"]}),
+        (["job.log.0", "job.log.1"], {0: ["job.log.0"], 1: ["job.log.1"]}),
+        (["a.log", "a.log"], {0: ["a.log"]}),
+        (["/dev/fd/63", "/dev/fd/62"], {0: ["/dev/fd/63"], 1: ["/dev/fd/62"]}),
         (["x1-1.log", "x1-1.txt"], {0: ["x1-1.log"], 1: ["x1-1.txt"]}),
     ],
 )
@@ -40,6 +52,14 @@ def test_the_lines_of_a_labelled_file_belong_to_their_tasks():
     }
 
 
+def test_what_a_bar_draws_over_belongs_to_the_task_of_its_line():
+    assert dict(by_label(b"0: 10%\r20%\rdone\n1: a: b\nthus: said\n")) == {
+        0: b"10%\r20%\rdone\n",
+        1: b"a: b\n",
+        None: b"thus: said\n",
+    }
+
+
 @pytest.mark.parametrize(
     ("block", "labelled"),
     [
@@ -47,6 +67,8 @@ def test_the_lines_of_a_labelled_file_belong_to_their_tasks():
         (b"10: a\n 9: b\n" * 20 + b"srun: done\n", True),
         (b"0: a\n0: b\n", False),  # one task: nothing to tell apart
         (b"[2026-10-20 10:00:00] a\n" * 20 + b"0: a\n1: b\n", False),
+        (b"+ module load\n" * 20 + b"0: [2026-10-20 10:00:00] a\n1: [2026-10-20 10:00:00] b\n", True),
+        (b"".join(b"%6d: a\n" % number for number in range(1, 20)), False),  # numbered lines
         (b"", False),
     ],
 )
