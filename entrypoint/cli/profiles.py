@@ -42,10 +42,18 @@ def _lines(profile: Profile) -> Iterator[str]:
     for name, text in profile.about.items():
         if name != "title":
             yield f"{name}: {text}"
+    yield f"nodes: {profile.nodes}"
     yield ""
     for name, value in _leaves(profile.values):
         yield f"{name} = {json.dumps(value)}"
         yield f"    {profile.reasons.get(name, '')}"
+    if profile.seen:
+        yield ""
+        yield "memory fractions seen:"
+    for seen in profile.seen:
+        nodes = "1 node" if seen.nodes == 1 else f"{seen.nodes} nodes"
+        unproven = "" if seen.kind == "measured" else " (a comment, no measurement)"
+        yield f"    {seen.mem_fraction_static:<6} {nodes}: {seen.what}{unproven}"
 
 
 def _leaves(tree: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:

@@ -70,6 +70,10 @@ class EngineLoad:
 
     Counts and throughput are sums. ``token_usage`` is the share of the whole pool in use; ``cache_hit_rate`` is the
     plain mean over ranks, since the engine does not say how many prompt tokens each rank's rate stands for.
+
+    The figures are those of the schedulers' last steps: the engine answers with them also while a step takes long, or
+    never ends. ``snapshot_unix_s`` is the time of the oldest; an idle scheduler goes on telling that it is idle. None
+    where the engine does not say (before 0.5.23).
     """
 
     running: int
@@ -79,6 +83,7 @@ class EngineLoad:
     token_usage: float
     gen_throughput: float
     cache_hit_rate: float
+    snapshot_unix_s: float | None = None
 
 
 class _RankLoad(BaseModel):
@@ -88,6 +93,7 @@ class _RankLoad(BaseModel):
     max_total_num_tokens: int = Field(ge=0)
     gen_throughput: float = Field(ge=0)
     cache_hit_rate: float = Field(ge=0)
+    timestamp: float | None = None
 
 
 class _Loads(BaseModel):
@@ -221,6 +227,7 @@ def _load_of(body: bytes) -> EngineLoad:
     ranks = _Loads.model_validate_json(body).loads
     used_tokens = sum(rank.num_used_tokens for rank in ranks)
     max_total_tokens = sum(rank.max_total_num_tokens for rank in ranks)
+    times = [rank.timestamp for rank in ranks if rank.timestamp is not None]
     return EngineLoad(
         running=sum(rank.num_running_reqs for rank in ranks),
         waiting=sum(rank.num_waiting_reqs for rank in ranks),
@@ -229,4 +236,5 @@ def _load_of(body: bytes) -> EngineLoad:
         token_usage=used_tokens / max_total_tokens if max_total_tokens else 0.0,
         gen_throughput=sum(rank.gen_throughput for rank in ranks),
         cache_hit_rate=sum(rank.cache_hit_rate for rank in ranks) / len(ranks),
+        snapshot_unix_s=min(times, default=None),
     )

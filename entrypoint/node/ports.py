@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+from collections.abc import Iterable
 from typing import Final
 
 import psutil
@@ -43,18 +44,46 @@ def port_finding(host: str, port: int, purpose: str, setting: str) -> Finding | 
     return None
 
 
+def taken_finding(host: str, port: int, purpose: str, setting: str) -> Finding:
+    """Return that somebody listens on a port that a server wants.
+
+    Args:
+        host: Address or name to listen on.
+        port: The port.
+        purpose: What it is for, as the object of a sentence: "the engine".
+        setting: Dotted name of the setting that chose it.
+    """
+    return Finding(
+        "port-taken",
+        Severity.ERROR,
+        f"Port {port} on {host}, wanted for {purpose}, is taken by {_holder(port)}.",
+        f"Stop that process, or set {setting} to a free port.",
+        setting,
+        ExitCode.NODE_UNFIT,
+    )
+
+
+def listens(pids: Iterable[int], port: int) -> bool | None:
+    """Return whether one of some processes listens on a port; None where not all of them may be looked into."""
+    unseen = False
+    for pid in pids:
+        try:
+            connections = psutil.Process(pid).net_connections(kind="tcp")
+        except psutil.NoSuchProcess:
+            continue
+        except (psutil.Error, OSError):
+            unseen = True
+            continue
+        if any(each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in connections):
+            return True
+    return None if unseen else False
+
+
 def _finding(error: Exception, host: str, port: int, purpose: str, setting: str) -> Finding:
     """Describe what stands against listening."""
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.EADDRINUSE:
-        return Finding(
-            "port-taken",
-            Severity.ERROR,
-            f"Port {port} on {host}, wanted for {purpose}, is taken by {_holder(port)}.",
-            f"Stop that process, or set {setting} to a free port.",
-            setting,
-            ExitCode.NODE_UNFIT,
-        )
+        return taken_finding(host, port, purpose, setting)
     if number in (errno.EACCES, errno.EPERM):
         message, remedy = f"Port {port}, wanted for {purpose}, may not be used by user {os.getuid()}.", _PORT_REMEDY
     elif isinstance(error, (socket.gaierror, UnicodeError)):

@@ -103,6 +103,19 @@ class EngineDied:
 
 
 @dataclass(frozen=True, slots=True)
+class PortTaken:
+    """Another process took the engine's port after preflight had found it free: the engine can never listen on it.
+
+    Attributes:
+        phase: The state in which it answered.
+        finding: What preflight would have said.
+    """
+
+    phase: State
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True)
 class SpawnFailed:
     """The engine's command could not be executed.
 
@@ -135,4 +148,4 @@ class Faulted:
     traceback: tuple[str, ...]
 
 
-Ending = Faulted | StopAsked | Refused | Stalled | Hung | MemoryLow | EngineDied | SpawnFailed | Disproved
+Ending = Faulted | StopAsked | Refused | Stalled | Hung | MemoryLow | EngineDied | PortTaken | SpawnFailed | Disproved

@@ -8,9 +8,11 @@ from pathlib import Path
 from entrypoint.engine.client import EngineClient
 from entrypoint.engine.log import LogFact
 from entrypoint.exit_status import ExitStatus
+from entrypoint.node.ports import listens, taken_finding
+from entrypoint.node.processes import descendants
 from entrypoint.plan.plan import Plan
 from entrypoint.run import activity
-from entrypoint.run.endings import EngineDied, SpawnFailed
+from entrypoint.run.endings import EngineDied, PortTaken, SpawnFailed
 from entrypoint.run.generation import Generation
 from entrypoint.run.leftovers import remove_leftovers
 from entrypoint.run.numbers import SIGNS
@@ -151,11 +153,20 @@ class Keeper:
             self.on_spawn_failed(generation, error)
         else:
             self._around.memory.follow(generation.child.warden_pid)
-            self._works.start("ready", self._wait_until_ready(generation), COMING_UP)
+            self._works.start("ready", self._wait_until_ready(generation, plan), COMING_UP)
 
-    async def _wait_until_ready(self, generation: Generation) -> None:
-        await wait_until_ready(generation, lambda: self._post(Happening.PORT_OPEN))
-        self._post(Happening.ENGINE_READY)
+    async def _wait_until_ready(self, generation: Generation, plan: Plan) -> None:
+        async def is_its_own() -> bool:
+            below = generation.child.warden_pid
+            seen = await offload(lambda: listens(descendants(below), plan.engine_port), "port")
+            return seen is not False  # where it cannot be seen, whoever answers is believed
+
+        if await wait_until_ready(generation, is_its_own, lambda: self._post(Happening.PORT_OPEN)):
+            self._post(Happening.ENGINE_READY)
+            return
+        where = (plan.engine_host, plan.engine_port, "the engine", "engine.port")
+        finding = await offload(lambda: taken_finding(*where), "port")
+        self._post(Happening.PORT_TAKEN, PortTaken(self.state, finding))
 
     # What the engine says
 
@@ -231,7 +242,7 @@ class Keeper:
         self._around.events.tell("engine-killed", why=step.value)
         if self.in_flight:
             self.notes.append(f"{_requests(self.in_flight)} in flight could not be finished within drain.timeout_s.")
-        await self._expect_gone()
+        await self._expect_gone(self.current)
 
     def kill(self) -> None:
         """Kill every process of the engine; tell that none is left where none was."""
@@ -240,7 +251,7 @@ class Keeper:
             self._post(Happening.ENGINE_GONE)
             return
         generation.child.kill()
-        self._works.start("kill", self._expect_gone(), TAKING_DOWN | {State.RESTARTING})
+        self._works.start("kill", self._expect_gone(generation), TAKING_DOWN | {State.RESTARTING})
 
     def _waits_for_nothing(self, generation: Generation) -> bool:
         """Return whether the run takes down an engine that is gone, as after a backoff that was cut short.
@@ -249,8 +260,10 @@ class Keeper:
         """
         return generation.child.gone and self.state in TAKING_DOWN
 
-    async def _expect_gone(self) -> None:
+    async def _expect_gone(self, generation: Generation) -> None:
         await asyncio.sleep(KILL_S)
+        if generation.child.gone:  # and the run waits for something else in the same state: its next start
+            return
         self.notes.append(
             f"Processes of the engine are still there {KILL_S:.0f} s after SIGKILL: the kernel holds them."
         )

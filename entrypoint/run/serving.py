@@ -1,7 +1,7 @@
 """Talking to the engine: until it is ready, while it serves, until it is idle, and to prove it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,22 +21,28 @@ IDLE_LOOKS = 2
 """Looks in a row that must find the engine idle: a request may be between two of its queues."""
 
 
-async def wait_until_ready(generation: Generation, on_open: Callable[[], None]) -> None:
-    """Return when the engine says that it is ready.
+async def wait_until_ready(
+    generation: Generation, is_its_own: Callable[[], Awaitable[bool]], on_open: Callable[[], None]
+) -> bool:
+    """Return True when the engine says that it is ready, and False when somebody else answers on its port.
 
     Args:
         generation: The engine.
+        is_its_own: Returns whether it is the engine who listens there.
         on_open: Called when its port is found open.
     """
     opened = False
     while True:
         generation.nudge.clear()
         readiness = await generation.client.ready()
-        if readiness is Readiness.READY:
-            return
-        if readiness is Readiness.WARMING and not opened:
+        if readiness in {Readiness.WARMING, Readiness.READY} and not opened:
+            if not await is_its_own():
+                return False
             opened = True
-            on_open()
+            if readiness is Readiness.WARMING:
+                on_open()
+        if readiness is Readiness.READY:
+            return True
         try:
             await asyncio.wait_for(generation.nudge.wait(), LOOK_S)
         except TimeoutError:
@@ -58,16 +64,29 @@ async def wait_until_idle(client: EngineClient, on_load: Callable[[int | None], 
         on_load: Given the number in flight at each look; None where the engine cannot say.
     """
     idle_looks = 0
+    before: EngineLoad | None = None
     while idle_looks < IDLE_LOOKS:
         load = await client.load()
         if isinstance(load, Unavailable):
             on_load(None)
             return
-        in_flight = load.running + load.waiting
+        in_flight = _in_flight(load, before)
         on_load(in_flight)
-        idle_looks = idle_looks + 1 if in_flight == 0 else 0
+        if in_flight is not None:
+            idle_looks = idle_looks + 1 if in_flight == 0 else 0
+        before = load
         if idle_looks < IDLE_LOOKS:
             await asyncio.sleep(DRAIN_LOOK_S)
+
+
+def _in_flight(load: EngineLoad, before: EngineLoad | None) -> int | None:
+    """Return how many requests are in flight; None where the schedulers have not said so since the look before.
+
+    One that is in its first step, such as a long prefill, still tells what it told when it was idle.
+    """
+    in_flight = load.running + load.waiting
+    stale = before is not None and load.snapshot_unix_s is not None and load.snapshot_unix_s == before.snapshot_unix_s
+    return None if stale and in_flight == 0 else in_flight
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ STOPPED_STATES = frozenset("TtD")
 _MAIN_THREAD = re.compile(r'^Thread [^\n]*"MainThread"$', re.MULTILINE)
 _ANY_THREAD = re.compile(r"^Thread ", re.MULTILINE)
 _FRAME = re.compile(r"^    (\S.*)$", re.MULTILINE)
+_REFUSED = re.compile("permission denied|operation not permitted", re.IGNORECASE)
+"""What py-spy 0.4 and the kernel say where the capability is missing."""
 NO_BINARY = "py-spy is not installed beside supervise"
 NOT_PERMITTED = "not permitted; the container needs the capability SYS_PTRACE"
 
@@ -110,7 +112,7 @@ async def _dump(pid: int, *, stopped: bool) -> str:
             process.kill()
             await process.wait()
     text = output.decode("utf-8", "replace")
-    return NOT_PERMITTED if "Permission denied" in text or "Operation not permitted" in text else text
+    return NOT_PERMITTED if _REFUSED.search(text) else text
 
 
 def _binary() -> str | None:

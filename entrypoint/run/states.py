@@ -74,6 +74,8 @@ class Happening(StrEnum):
     """The log shows that graph capture began."""
     PORT_OPEN = "port-open"
     """The engine's HTTP server accepts connections."""
+    PORT_TAKEN = "port-taken"
+    """Another process than the engine answers on the engine's port."""
     ENGINE_READY = "engine-ready"
     """The engine says that it is ready."""
     PROVED = "proved"

@@ -62,6 +62,7 @@ RULES: Mapping[Happening, Rule] = {
     Happening.LOAD_SEEN: Rule((({State.STARTING}, _go(State.LOADING)),), _ALREADY_LATER),
     Happening.CAPTURE_SEEN: Rule((({State.STARTING, State.LOADING}, _go(State.CAPTURING)),), _ALREADY_LATER),
     Happening.PORT_OPEN: Rule(((COMING_UP - {State.ENGINE_UP}, _go(State.ENGINE_UP)),), _ALREADY_LATER),
+    Happening.PORT_TAKEN: Rule(((COMING_UP, _go(State.ABORTING, Effect.KILL)),), _ALREADY_LATER),
     Happening.ENGINE_READY: Rule(((COMING_UP, _go(State.PROVING, Effect.PROVE)),), _ALREADY_LATER),
     Happening.PROVED: Rule(
         (({State.PROVING}, _go(State.READY, Effect.ANNOUNCE, Effect.WATCH_SERVING)),),

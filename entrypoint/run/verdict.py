@@ -13,11 +13,13 @@ from entrypoint.run.endings import (
     Faulted,
     Hung,
     MemoryLow,
+    PortTaken,
     Refused,
     SpawnFailed,
     Stalled,
     StopAsked,
 )
+from entrypoint.run.hang import Standstill
 from entrypoint.run.limits import READY_SETTING
 from entrypoint.run.states import BEFORE_ENGINE
 from entrypoint.verdict.evidence import LogEvidence
@@ -38,7 +40,7 @@ _WAITING = frozenset({Cause.HANG, Cause.NETWORK})
 """Causes of which a line that ends nothing can still say what is waited for."""
 
 
-def judge(ending: Ending, log: LogEvidence) -> Verdict:  # noqa: PLR0911  # one per ending
+def judge(ending: Ending, log: LogEvidence) -> Verdict:  # noqa: C901, PLR0911  # one per ending
     """Return the verdict of a run.
 
     Args:
@@ -64,6 +66,10 @@ def judge(ending: Ending, log: LogEvidence) -> Verdict:  # noqa: PLR0911  # one 
             return _memory_low(ending, log)
         case EngineDied():
             return explain([ending.end])
+        case PortTaken():
+            found = ending.finding
+            verdict = _plain(Cause.PORT, found.message, found.remedy, (), str(ending.phase))
+            return replace(verdict, signature=found.rule)
         case SpawnFailed():
             return _plain(
                 Cause.CONFIGURATION,
@@ -124,13 +130,19 @@ def _stalled(ending: Stalled, log: LogEvidence) -> Verdict:
     return _with_last_sign(verdict, log)
 
 
+_STILL = {
+    Standstill.TOKENS: "no token came",
+    Standstill.STEPS: "its scheduler finished no step",
+    Standstill.ANSWERS: "no token came, and it does not answer either",
+}
+
+
 def _hung(ending: Hung, log: LogEvidence) -> Verdict:
     still = ending.still
-    had = "" if still.requests is None else f" with {still.requests} requests at work"
-    silent = "" if still.answers else ", and it does not answer either"
+    had = f" with {still.requests} requests at work" if still.requests else ""
     verdict = _plain(
         Cause.HANG,
-        f"The engine hung while serving{had}: its processes live, and for {still.for_s:.0f} s no token came{silent}.",
+        f"The engine hung while serving{had}: its processes live, and for {still.for_s:.0f} s {_STILL[still.what]}.",
         "See where its processes stand. If a single step can take so long here, raise watch.stall_s.",
         (*ending.stacks, *log.tail[-EVIDENCE_LINES:]),
         str(ending.phase),

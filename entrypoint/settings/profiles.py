@@ -15,6 +15,23 @@ _DIRECTORY = Path(__file__).with_name("profiles")
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen with a memory fraction.
+
+    Attributes:
+        nodes: Nodes of the server.
+        mem_fraction_static: The fraction, before any derate.
+        what: What became of it, in one clause.
+        kind: "measured", or "comment" where only a recipe says so.
+    """
+
+    nodes: int
+    mem_fraction_static: float
+    what: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """A packaged profile.
 
@@ -22,15 +39,21 @@ class Profile:
         name: What ``--profile`` takes.
         title: What it is for, in one line.
         about: The engine it was made for, and what was verified when, beside the title.
+        nodes: Nodes of one server.
+        family: The model's family: which parsers belong to it, and which kernels it builds.
         values: The settings, as tables of a settings file.
         reasons: Why each setting is as it is, by dotted name.
+        seen: What is known of memory fractions.
     """
 
     name: str
     title: str
     about: Mapping[str, str]
+    nodes: int
+    family: str
     values: Mapping[str, object]
     reasons: Mapping[str, str]
+    seen: tuple[Seen, ...]
 
 
 def names() -> tuple[str, ...]:
@@ -51,12 +74,16 @@ def read(name: str) -> Profile:
     import tomli
 
     document = tomli.loads((_DIRECTORY / f"{name}{_SUFFIX}").read_text("utf-8"))
+    about = document["about"]
     return Profile(
         name=name,
-        title=document["about"]["title"],
-        about=document["about"],
+        title=about["title"],
+        about={key: text for key, text in about.items() if isinstance(text, str) and key != "family"},
+        nodes=about["nodes"],
+        family=about["family"],
         values=document["settings"],
         reasons=document["reasons"],
+        seen=tuple(Seen(**row) for row in document.get("seen", ())),
     )
 
 

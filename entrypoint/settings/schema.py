@@ -124,6 +124,18 @@ class TopologySettings(Section):
     )
 
 
+class WorkloadSettings(Section):
+    """What the server is for: with it, the KV pool can be judged before the start."""
+
+    conversations: Annotated[int, Field(gt=0)] | None = Field(
+        None, description="Conversations that run at once and go on growing."
+    )
+    largest_prompt_tokens: Annotated[int, Field(gt=0)] | None = Field(
+        None, description="Largest prompt that one of them reaches, in tokens."
+    )
+    clients: Annotated[int, Field(gt=0)] | None = Field(None, description="Users who share this server.")
+
+
 class CacheSettings(Section):
     """Where compiled kernels and downloaded models stay between runs."""
 
@@ -247,6 +259,14 @@ class LogSettings(Section):
     )
 
 
+class SiteSettings(Section):
+    """Which cluster this is: its partition, paths and fabric are data."""
+
+    name: str | None = Field(
+        None, description="Name of a packaged site, or a TOML file of your own; by default Slurm's name of the cluster."
+    )
+
+
 class RuleSettings(Section):
     """Which findings are known and accepted."""
 
@@ -260,6 +280,7 @@ class Settings(Section):
     model: ModelSettings = Field(default_factory=ModelSettings, description=ModelSettings.__doc__)
     engine: EngineSettings = Field(default_factory=EngineSettings, description=EngineSettings.__doc__)
     topology: TopologySettings = Field(default_factory=TopologySettings, description=TopologySettings.__doc__)
+    workload: WorkloadSettings = Field(default_factory=WorkloadSettings, description=WorkloadSettings.__doc__)
     caches: CacheSettings = Field(default_factory=CacheSettings, description=CacheSettings.__doc__)
     network: NetworkSettings = Field(default_factory=NetworkSettings, description=NetworkSettings.__doc__)
     prove: ProveSettings = Field(default_factory=ProveSettings, description=ProveSettings.__doc__)
@@ -269,4 +290,5 @@ class Settings(Section):
     restart: RestartSettings = Field(default_factory=RestartSettings, description=RestartSettings.__doc__)
     deadlines: DeadlineSettings = Field(default_factory=DeadlineSettings, description=DeadlineSettings.__doc__)
     logs: LogSettings = Field(default_factory=LogSettings, description=LogSettings.__doc__)
+    site: SiteSettings = Field(default_factory=SiteSettings, description=SiteSettings.__doc__)
     rules: RuleSettings = Field(default_factory=RuleSettings, description=RuleSettings.__doc__)

@@ -113,6 +113,15 @@ def test_a_port_that_opens_twice_is_opened_once():
     assert then(State.ENGINE_UP, Happening.PORT_OPEN) == ([], [])
 
 
+@pytest.mark.parametrize("state", sorted(COMING_UP))
+def test_a_stranger_on_the_engines_port_ends_the_run_while_the_engine_comes_up(state: State):
+    assert then(state, Happening.PORT_TAKEN) == ([State.ABORTING], [Effect.KILL])
+
+
+def test_a_stranger_is_old_news_once_the_engine_has_answered():
+    assert then(State.PROVING, Happening.PORT_TAKEN) == ([], [])
+
+
 def test_a_refused_check_fails_before_anything_is_started():
     states, effects = live([Happening.BEGIN, Happening.CHECK_REFUSED])
     assert states == [State.CHECKING, State.FAILED]

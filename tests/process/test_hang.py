@@ -40,6 +40,12 @@ def test_a_hang_ends_the_run_with_a_verdict_and_the_stacks_of_every_process(stuc
         run.assert_nothing_left()
 
 
+def test_an_engine_that_calls_itself_idle_and_never_looks_again_hangs(start_fake: StartFake):
+    with start_fake(*QUICK, "--prove.enabled", "false", "--restart.max", "0", loads={"timestamp": 5.0}) as run:
+        assert run.wait() == 75, run.stderr()
+        assert "its scheduler finished no step" in run.report()["summary"]
+
+
 def test_a_hung_server_is_started_again_while_the_budget_allows_it(stuck: Callable[..., Supervised]):
     with stuck("--restart.max", "1") as run:
         run.engine.switch(Switches(**STUCK), Switches())  # the second one is well

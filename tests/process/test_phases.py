@@ -1,6 +1,8 @@
 """Phases: told in order as they come, and each given up when it is over its time and nothing moves."""
 
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
 
@@ -10,6 +12,7 @@ from stage import Stage, playing
 
 pytestmark = pytest.mark.process
 Played = Mapping[str, Future[Supervised]]
+StartFake = Callable[..., Supervised]
 IMPATIENT = (
     *("--deadlines.start_s", "1", "--deadlines.load_s", "0.5", "--deadlines.capture_s", "0.5"),
     *("--deadlines.engine_up_s", "0.5", "--deadlines.stall_s", "1"),
@@ -108,6 +111,33 @@ def test_states_come_in_order_with_capture(played: Played):
 
 def test_states_come_in_order_without_capture(played: Played):
     assert until_ready(played["capture_nothing"].result()) == ["starting", "loading", "engine-up", "proving"]
+
+
+STRANGER = """
+import http.server, sys
+
+class Ready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Ready).serve_forever()
+"""
+
+
+def test_a_stranger_who_takes_the_port_after_the_check_and_says_ready_is_not_proven(start_fake: StartFake):
+    with start_fake(hangs_at="load") as run:
+        run.wait_state("loading")
+        with subprocess.Popen([sys.executable, "-c", STRANGER, str(run.engine_port)]) as stranger:
+            try:
+                assert run.wait() == 69, run.stderr()
+            finally:
+                stranger.kill()
+        report = run.report()
+        assert (report["cause"], report["phase"]) == ("port", "loading")
+        assert f"is taken by process {stranger.pid}" in report["summary"]
+        assert "proving" not in run.states()
+        run.assert_nothing_left()
 
 
 def until_ready(run: Supervised) -> list[str]:

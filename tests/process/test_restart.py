@@ -12,6 +12,8 @@ import pytest
 from harness import Supervised
 from stage import Stage, playing
 
+from entrypoint.run.keeper import KILL_S
+
 pytestmark = pytest.mark.process
 Played = Mapping[str, Future[Supervised]]
 
@@ -101,6 +103,20 @@ def die_twice(stage: Stage) -> Supervised:
     return run
 
 
+def come_back_after_a_pause(stage: Stage) -> Supervised:
+    """Kill a serving engine twice; its second restart waits longer than a killed engine may take to be gone."""
+    with stage.make("--restart.backoff_s", str(KILL_S + 1)) as run:
+        for generation in (1, 2):
+            run.wait_state("ready")
+            run.main.kill()
+            run.wait_generation(generation, within_s=90)
+        run.wait_state("ready")
+        run.signal(signal.SIGTERM)
+        assert run.wait() == 0
+        run.assert_nothing_left()
+    return run
+
+
 def scheduler(run: Supervised) -> int:
     (pid,) = run.engine.processes()["sglang::schedul"]
     return pid
@@ -119,7 +135,7 @@ def fail_to_come_back(stage: Stage) -> Supervised:
 
 @pytest.fixture(scope="module")
 def played(stage: Stage) -> Iterator[Played]:
-    stories = (die_twice, end_cleanly_while_serving, fail_to_come_back)
+    stories = (come_back_after_a_pause, die_twice, end_cleanly_while_serving, fail_to_come_back)
     deaths = {name: partial(die, stage, name) for name in DEATHS}
     with playing({story.__name__: partial(story, stage) for story in stories} | deaths) as runs:
         yield runs
@@ -156,6 +172,13 @@ def test_a_server_that_served_is_started_again_as_often_as_allowed(played: Playe
     ]
     assert "while serving" in run.report()["summary"]
     assert "crashed with exit code -9" in "\n".join(run.report()["evidence"])
+
+
+def test_a_pause_before_a_restart_is_waited_for_however_long(played: Played):
+    run = played["come_back_after_a_pause"].result()
+    assert len(run.engine.starts()) == 3
+    assert "failed" not in run.states()
+    assert run.report()["notes"] == []
 
 
 def test_both_starts_are_in_one_log(played: Played):

@@ -227,6 +227,12 @@ FAILURES = {
         arguments=("--engine.env.SGLANG_WARMUP_TIMEOUT", "6"),
         provoke=once_printed(WARMING_UP, "sglang::scheduler", signal.SIGSTOP),
     ),
+    "the scheduler stopped while serving": Failure(
+        *("hang", "", 75, "ready"),
+        says="its scheduler finished no step",
+        arguments=("--watch.stall_s", "20"),
+        provoke=once_ready(signal.SIGSTOP, "sglang::scheduler"),
+    ),
 }
 """Failures of the engine itself: what the check would have refused is let through."""
 

@@ -99,6 +99,7 @@ def test_a_recorded_load_is_read():
         token_usage=0.0,
         gen_throughput=235.59,
         cache_hit_rate=0.9767,
+        snapshot_unix_s=recorded("/v1/loads").json()["loads"][0]["timestamp"],
     )
 
 
@@ -115,7 +116,7 @@ def rank(**fields: Any) -> dict[str, Any]:
 
 
 def test_loads_are_summed_over_data_parallel_ranks():
-    body = {"loads": [rank(), rank(num_used_tokens=500, cache_hit_rate=1.0)]}
+    body = {"loads": [rank(timestamp=7.5), rank(num_used_tokens=500, cache_hit_rate=1.0, timestamp=6.5)]}
     load = ask(always(httpx.Response(200, json=body)), EngineClient.load)
     assert load == EngineLoad(
         running=2,
@@ -125,7 +126,14 @@ def test_loads_are_summed_over_data_parallel_ranks():
         token_usage=0.3,
         gen_throughput=20.0,
         cache_hit_rate=0.75,
+        snapshot_unix_s=6.5,
     )
+
+
+def test_an_engine_that_does_not_say_when_it_looked_is_read_all_the_same():
+    load = ask(always(httpx.Response(200, json={"loads": [rank()]})), EngineClient.load)
+    assert isinstance(load, EngineLoad)
+    assert load.snapshot_unix_s is None
 
 
 def test_a_pool_of_no_tokens_is_not_in_use():

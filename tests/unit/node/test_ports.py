@@ -72,6 +72,38 @@ def test_connections_that_a_server_left_behind_do_not_take_the_port(listener: so
     assert check("127.0.0.1", port) is None
 
 
+LISTENING = """
+import socket, sys
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_who_listens_on_a_port_is_found_among_its_processes(listener: socket.socket):
+    with subprocess.Popen([sys.executable, "-c", LISTENING], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        assert ports.listens([os.getpid(), process.pid], port) is True
+        assert ports.listens([process.pid], port_of(listener)) is False
+        assert ports.listens([os.getpid()], port) is False
+        process.communicate()
+
+
+def test_a_process_that_is_gone_listens_on_nothing(listener: socket.socket):
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    assert ports.listens([process.pid], port_of(listener)) is False
+
+
+def test_what_may_not_be_looked_into_may_be_the_one_who_listens(monkeypatch: pytest.MonkeyPatch):
+    def refuse(_: psutil.Process, kind: str) -> None:
+        raise psutil.AccessDenied(msg=kind)
+
+    monkeypatch.setattr(psutil.Process, "net_connections", refuse)
+    assert ports.listens([os.getpid()], 1) is None
+
+
 def test_a_port_taken_on_one_address_is_free_on_another(listener: socket.socket):
     assert check("127.0.0.2", port_of(listener)) is None
 

@@ -139,6 +139,19 @@ def test_an_engine_that_is_gone_is_not_awaited_again(in_no_time: InNoTime, aroun
     in_no_time(story())
 
 
+def test_a_pause_before_a_restart_may_last_longer_than_the_killed_engine(in_no_time: InNoTime, around: Any):
+    async def story() -> None:
+        engine = Engine()
+        with bench(around, engine, State.RESTARTING) as made:
+            made.keeper.kill()
+            engine.gone = True
+            await asyncio.sleep(KILL_S * 2)
+            assert made.posted == []
+            assert made.keeper.notes == []
+
+    in_no_time(story())
+
+
 def test_a_restart_is_not_told_twice_that_the_old_engine_is_gone(in_no_time: InNoTime, around: Any):
     async def story() -> None:
         with bench(around, Engine(gone=True), State.RESTARTING) as made:

@@ -66,6 +66,14 @@ def load(in_flight: int) -> dict[str, float]:
     }
 
 
+async def its_own() -> bool:
+    return True
+
+
+async def a_strangers() -> bool:
+    return False
+
+
 @asynccontextmanager
 async def client_of(engine: Callable[[httpx.Request], httpx.Response]) -> AsyncIterator[EngineClient]:
     http = httpx.AsyncClient(transport=httpx.MockTransport(engine), base_url="http://engine")
@@ -87,7 +95,7 @@ def test_an_engine_is_ready_when_it_says_so(in_no_time: InNoTime):
         async with client_of(engine) as client:
             began_at = now()
             waiting = asyncio.create_task(
-                wait_until_ready(Generation(0, 0, client), lambda: opened.append(now() - began_at))
+                wait_until_ready(Generation(0, 0, client), its_own, lambda: opened.append(now() - began_at))
             )
             await asyncio.sleep(10.5)
             engine.ready = 503
@@ -105,7 +113,7 @@ def test_an_engine_that_is_ready_at_the_first_look_is_not_called_open_before(in_
     async def story() -> None:
         opened: list[bool] = []
         async with client_of(Engine(ready=200)) as client:
-            await wait_until_ready(Generation(0, 0, client), lambda: opened.append(True))
+            await wait_until_ready(Generation(0, 0, client), its_own, lambda: opened.append(True))
         assert opened == []
 
     in_no_time(story())
@@ -116,7 +124,7 @@ def test_a_word_of_the_log_is_followed_by_a_look_at_once(in_no_time: InNoTime):
         engine = Engine()
         async with client_of(engine) as client:
             generation = Generation(0, 0, client)
-            waiting = asyncio.create_task(wait_until_ready(generation, lambda: None))
+            waiting = asyncio.create_task(wait_until_ready(generation, its_own, lambda: None))
             await asyncio.sleep(LOOK_S * 3.25)
             engine.ready = 200
             told_at = now()
@@ -143,8 +151,20 @@ def test_a_word_that_comes_during_a_look_is_not_lost(in_no_time: InNoTime):
         async with client_of(answer) as client:
             generation = Generation(0, 0, client)
             began_at = now()
-            await wait_until_ready(generation, lambda: None)
+            await wait_until_ready(generation, its_own, lambda: None)
             assert now() == began_at
+
+    in_no_time(story())
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_somebody_else_who_answers_on_its_port_is_not_taken_for_the_engine(in_no_time: InNoTime, status: int):
+    async def story() -> None:
+        opened: list[bool] = []
+        async with client_of(Engine(ready=status)) as client:
+            generation = Generation(0, 0, client)
+            assert not await wait_until_ready(generation, a_strangers, lambda: opened.append(True))
+        assert opened == []
 
     in_no_time(story())
 
@@ -189,6 +209,22 @@ def test_an_engine_that_cannot_say_is_not_waited_for(in_no_time: InNoTime):
         async with client_of(Engine(in_flight=None)) as client:
             await wait_until_idle(client, looks.append)
         assert looks == [None]
+
+    in_no_time(story())
+
+
+def test_what_a_scheduler_said_before_its_step_does_not_make_it_idle(in_no_time: InNoTime):
+    async def story() -> None:
+        looks: list[int | None] = []
+        answers = iter([(5.0, 0), (5.0, 0), (5.0, 0), (6.0, 1), (6.0, 1), (7.0, 0), (8.0, 0)])
+
+        def answer(_: httpx.Request) -> httpx.Response:
+            snapshot, count = next(answers)
+            return httpx.Response(200, json={"loads": [{**load(count), "timestamp": snapshot}]})
+
+        async with client_of(answer) as client:
+            await wait_until_idle(client, looks.append)
+        assert looks == [0, None, None, 1, 1, 0, 0]
 
     in_no_time(story())
 

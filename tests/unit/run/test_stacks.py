@@ -107,11 +107,19 @@ def test_a_process_that_is_gone_is_no_error():
     assert asyncio.run(take_stacks(process.pid)) == ()
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Error: Permission denied (os error 13)",
+        "Permission Denied: Try running again with elevated permissions by going 'sudo env ...'",
+        "Error: Operation not permitted (os error 1)",
+    ],
+)
 def test_what_may_not_be_looked_at_names_what_is_missing(
-    family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ):
     denied = tmp_path / "py-spy"
-    denied.write_text("#!/bin/sh\necho 'Error: Permission denied (os error 13)'\nexit 1\n")
+    denied.write_text(f'#!/bin/sh\necho "{said}"\nexit 1\n')
     denied.chmod(0o700)
     monkeypatch.setattr(stacks, "_binary", lambda: str(denied))
     (stack,) = asyncio.run(take_stacks(family(SLEEPS)))

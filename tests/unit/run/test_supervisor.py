@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rank_ends import end, killed, memory
 
 from entrypoint.findings import Finding, Severity
+from entrypoint.node.ports import taken_finding
 from entrypoint.plan.plan import Plan
 from entrypoint.prove.transcript import CheckResult, Failure, FailureKind
 from entrypoint.run.endings import (
@@ -17,12 +18,13 @@ from entrypoint.run.endings import (
     EngineDied,
     Hung,
     MemoryLow,
+    PortTaken,
     Refused,
     SpawnFailed,
     Stalled,
     StopAsked,
 )
-from entrypoint.run.hang import Stillness
+from entrypoint.run.hang import Standstill, Stillness
 from entrypoint.run.memory_history import LowMemory
 from entrypoint.run.session import judge_run
 from entrypoint.run.states import FINAL, SERVING, Effect, Happening, State
@@ -49,10 +51,11 @@ REASONS: dict[Happening, Ending] = {
     Happening.CHECK_REFUSED: REFUSED,
     Happening.WARM_FAILED: REFUSED,
     Happening.SPAWN_FAILED: SpawnFailed("No such file or directory"),
+    Happening.PORT_TAKEN: PortTaken(State.LOADING, taken_finding("127.0.0.1", 1, "the engine", "engine.port")),
     Happening.DISPROVED: DISPROVED,
     Happening.STALLED: STALL,
     Happening.ENGINE_DIED: DIED,
-    Happening.HUNG: Hung(State.READY, Stillness(300, 3, answers=True)),
+    Happening.HUNG: Hung(State.READY, Stillness(300, 3, Standstill.TOKENS)),
     Happening.MEMORY_LOW: MemoryLow(State.READY, LowMemory(60.0, 9 << 30, 8 << 30, ())),
     Happening.STOP_ASKED: STOPPED,
     Happening.FORCE_ASKED: STOPPED,

@@ -20,7 +20,7 @@ from entrypoint.run.endings import (
     Stalled,
     StopAsked,
 )
-from entrypoint.run.hang import Stillness
+from entrypoint.run.hang import Standstill, Stillness
 from entrypoint.run.memory_history import LowMemory
 from entrypoint.run.states import State
 from entrypoint.run.verdict import judge
@@ -148,7 +148,7 @@ def test_a_death_is_seen_in_the_state_that_its_last_words_led_to():
 
 def test_a_hang_says_what_was_to_do_and_for_how_long_nothing_came():
     stacks = ("sglang::schedul (7, R): all_reduce (dist.py:10)",)
-    judged = verdict(Hung(State.READY, Stillness(300, 3, answers=True), stacks), tail=("a line",))
+    judged = verdict(Hung(State.READY, Stillness(300, 3, Standstill.TOKENS), stacks), tail=("a line",))
     assert (judged.code, judged.cause, judged.retry) == (ExitCode.RETRY_ELSEWHERE, Cause.HANG, Retry.HERE)
     assert judged.summary == (
         "The engine hung while serving with 3 requests at work: its processes live, and for 300 s no token came."
@@ -158,9 +158,16 @@ def test_a_hang_says_what_was_to_do_and_for_how_long_nothing_came():
 
 
 def test_an_engine_that_hung_without_an_answer_is_told_as_that():
-    judged = verdict(Hung(State.READY, Stillness(300, None, answers=False)))
+    judged = verdict(Hung(State.READY, Stillness(300, None, Standstill.ANSWERS)))
     assert judged.summary.endswith("no token came, and it does not answer either.")
     assert "requests" not in judged.summary
+
+
+def test_an_engine_whose_scheduler_hangs_although_it_calls_itself_idle_is_told_as_that():
+    judged = verdict(Hung(State.READY, Stillness(300, 0, Standstill.STEPS)))
+    assert judged.summary == (
+        "The engine hung while serving: its processes live, and for 300 s its scheduler finished no step."
+    )
 
 
 def test_a_run_that_ended_before_memory_ran_out_names_who_held_it():

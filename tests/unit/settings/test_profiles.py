@@ -53,6 +53,35 @@ def test_every_profile_says_what_it_is_for_and_what_was_verified(name: str):
     assert profile.name == name
     assert profile.title
     assert {"title", "engine", "verified"} == set(profile.about)
+    assert profile.nodes >= 1
+    assert profile.family
+
+
+@pytest.mark.parametrize("name", profiles.names())
+def test_a_profiles_fraction_is_one_that_was_seen_or_is_left_out(name: str):
+    profile = profiles.read(name)
+    fraction = resolve(name).settings.engine.mem_fraction_static
+    rows = [seen for seen in profile.seen if seen.mem_fraction_static == fraction]
+    assert name == "tiny" or fraction is None or rows
+    assert all(seen.kind in {"measured", "comment"} for seen in profile.seen)
+
+
+@pytest.mark.parametrize("name", sorted(set(profiles.names()) - {"tiny"}))
+def test_a_profile_for_the_cluster_names_both_parsers_and_decides_on_the_attention_backend(name: str):
+    engine = resolve(name).settings.engine
+    assert engine.reasoning_parser not in {None, "", "auto"}
+    assert engine.tool_call_parser not in {None, "", "auto"}
+    assert engine.attention_backend is not None
+
+
+def test_a_profile_that_nobody_has_proven_says_so_and_invents_no_fraction():
+    profile = profiles.read("gptoss120b")
+    assert "no recipe for SGLang is proven" in profile.title
+    assert resolve("gptoss120b").settings.engine.mem_fraction_static is None
+
+
+def test_a_comment_is_shown_as_no_measurement():
+    assert any(seen.kind == "comment" for seen in profiles.read("kimi27").seen)
 
 
 @pytest.mark.parametrize("name", profiles.names())
