@@ -28,9 +28,11 @@ def loaded_then_killed(lab: Lab, record: Record) -> None:
     run = lab.supervised("--restart.max", "0")
     if record.wants(readyz.SUPERVISED, readyz.BARE):
         readyz.load_until_healthy(lab, run, record)
-    if record.wants(crash.REPORTED):
+    if record.wants(crash.REPORTED, crash.GONE):
         run.wait_serving()
-        record.add(crash.REPORTED, crash.seconds_to_report(run))
+        told = crash.crash(run)
+        record.add(crash.REPORTED, told.reported_s)
+        record.add(crash.GONE, told.gone_s)
 
 
 def supervised_then_stopped(lab: Lab, record: Record) -> None:
