@@ -35,6 +35,8 @@ class Generation:
         self.number = number
         self.started_at = started_at
         self.began_unix_s = time.time()
+        self.headroom_before_bytes: int | None = None
+        """What was left of memory before it was started; None where that is not known."""
         self.client = client
         self.numbers = EngineNumbers()
         self.nudge = asyncio.Event()

@@ -15,6 +15,7 @@ from entrypoint.run import activity
 from entrypoint.run.endings import EngineDied, PortTaken, SpawnFailed
 from entrypoint.run.generation import Generation
 from entrypoint.run.leftovers import remove_leftovers
+from entrypoint.run.memory_return import wait_for_return
 from entrypoint.run.numbers import SIGNS
 from entrypoint.run.offload import offload
 from entrypoint.run.phase_timer import PhaseTimer
@@ -25,6 +26,7 @@ from entrypoint.run.states import COMING_UP, EVERY_STATE, TAKING_DOWN, Happening
 from entrypoint.run.surroundings import Post, Surroundings
 from entrypoint.run.works import Works
 from entrypoint.verdict.evidence import LogEvidence, RankEnd
+from entrypoint.verdict.wording import size
 
 PROGRESS_EVERY_S = 10.0
 CLEAR_UP_S = 5.0
@@ -135,6 +137,7 @@ class Keeper:
         key = self._around.secrets.api_key
         client = EngineClient.open(plan.local_url, api_key=key.get_secret_value() if key else None)
         generation = self._generation = Generation(number, self._now(), client)
+        generation.headroom_before_bytes = self._around.memory.known_headroom_bytes
         board = self._around.board
         board.generation, board.engine = number, generation.numbers.values
         board.log = generation.log_figures
@@ -277,8 +280,20 @@ class Keeper:
             await self._generation.close()
 
     async def clear_up(self) -> None:
-        """Close a generation that is gone, and remove the shared memory that it left, before another begins."""
+        """Close a generation that is gone, and get back the memory that it held, before another begins."""
         await self.close()
+        await self._remove_leftovers()
+        before_bytes = self.current.headroom_before_bytes
+        if before_bytes is None:
+            return
+        missing_bytes = await wait_for_return(before_bytes, self._around.memory.headroom_bytes)
+        if missing_bytes:
+            self._around.events.warn("memory-not-back", missing_bytes=missing_bytes)
+            self.notes.append(
+                f"{size(missing_bytes)} of memory did not come back after the engine had ended: somebody else holds it."
+            )
+
+    async def _remove_leftovers(self) -> None:
         began_unix_s = self.current.began_unix_s
         try:
             async with asyncio.timeout(CLEAR_UP_S):

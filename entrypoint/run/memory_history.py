@@ -77,6 +77,11 @@ class MemoryHistory:
         self._seconds_to_floor: float | None = None
         self._alarmed_s: float | None = None
 
+    @property
+    def headroom_bytes(self) -> int | None:
+        """What was left at the last sample; None where nobody saw any."""
+        return self._headroom[-1].bytes if self._headroom else None
+
     def begin_engine(self) -> None:
         """Count kills from here on: an engine is about to start."""
         self._counters.rebase()

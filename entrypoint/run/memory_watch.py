@@ -138,6 +138,25 @@ class MemoryWatch:
         Returns:
             The evidence, or None where memory could never be read.
         """
+        await self._look_again(within_s)
+        return self.known_evidence(ended_unix_s)
+
+    async def headroom_bytes(self, *, within_s: float = LAST_LOOK_S) -> int | None:
+        """Look once more, and return how much memory is left for use; None where it could never be read.
+
+        Args:
+            within_s: How long to wait for that look; without it, what is known counts.
+        """
+        await self._look_again(within_s)
+        return self.known_headroom_bytes
+
+    @property
+    def known_headroom_bytes(self) -> int | None:
+        """How much memory was left for use at the last look; waits for nothing."""
+        with self._changed:
+            return self._history.headroom_bytes
+
+    async def _look_again(self, within_s: float) -> None:
         looked = asyncio.Event()
         loop = asyncio.get_running_loop()
         with self._changed:
@@ -148,7 +167,6 @@ class MemoryWatch:
         if waits:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(looked.wait(), within_s)
-        return self.known_evidence(ended_unix_s)
 
     def known_evidence(self, ended_unix_s: float) -> MemoryEvidence | None:
         """Return how memory went until an end from what is known already; waits for nothing."""

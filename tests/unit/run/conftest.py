@@ -115,6 +115,8 @@ class Around:
         self.announced: list[str] = []
         self.followed: list[int] = []
         self.memory_evidence: MemoryEvidence | None = None
+        self.known_headroom_bytes: int | None = None
+        """What is left of memory."""
 
     def tell(self, event: str, **details: Any) -> None:
         self.told.append(("tell", event, details))
@@ -137,6 +139,9 @@ class Around:
     async def evidence(self, ended_unix_s: float) -> MemoryEvidence | None:
         assert ended_unix_s > 0
         return self.memory_evidence
+
+    async def headroom_bytes(self) -> int | None:
+        return self.known_headroom_bytes
 
     def events(self) -> list[str]:
         return [event for _, event, _ in self.told]

@@ -38,6 +38,7 @@ class Engine:
         self.numbers = EngineNumbers()
         self.release_begun = asyncio.Event()
         self.done: list[str] = []
+        self.headroom_before_bytes: int | None = None
 
     def handles_sigterm(self) -> bool:
         return False
@@ -367,6 +368,27 @@ def test_where_nothing_was_left_nothing_is_told(around: Any, monkeypatch: pytest
     monkeypatch.setattr(keeper, "remove_leftovers", lambda _: Leftovers())
     asyncio.run(story())
     assert around.told == []
+
+
+def test_memory_that_does_not_come_back_is_told_and_the_next_engine_starts_all_the_same(
+    in_no_time: InNoTime, around: Any, monkeypatch: pytest.MonkeyPatch
+):
+    async def removed(_: Keeper) -> None:
+        return
+
+    async def story() -> None:
+        engine = Engine()
+        engine.headroom_before_bytes = 490 << 30
+        around.known_headroom_bytes = 300 << 30
+        with bench(around, engine, State.RESTARTING) as made:
+            await made.keeper.clear_up()
+            assert made.keeper.notes == [
+                "190.0 GiB of memory did not come back after the engine had ended: somebody else holds it."
+            ]
+
+    monkeypatch.setattr(Keeper, "_remove_leftovers", removed)
+    in_no_time(story())
+    assert around.told == [("warn", "memory-not-back", {"missing_bytes": 190 << 30})]
 
 
 def test_a_look_for_leftovers_that_hangs_does_not_keep_the_restart(around: Any, monkeypatch: pytest.MonkeyPatch):
