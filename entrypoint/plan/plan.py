@@ -11,9 +11,11 @@ from types import MappingProxyType
 from entrypoint.engine.flags import FlagTable
 from entrypoint.findings import Finding, without_ignored
 from entrypoint.node.facts import NodeFacts
-from entrypoint.plan import environment, rules
+from entrypoint.plan import environment
 from entrypoint.plan.arguments import arguments, command, meaning, words
 from entrypoint.plan.caches import CacheDirectory, layout
+from entrypoint.plan.rules.book import judge
+from entrypoint.plan.rules.rule import LOOPBACK_HOSTS, RuleInput, is_port
 from entrypoint.settings.layers import ResolvedSettings
 from entrypoint.settings.schema import Settings
 from entrypoint.settings.secrets import Secrets
@@ -94,7 +96,7 @@ class Plan:
     def engine_port(self) -> int:
         """The port that clients use."""
         port = self.meaning.get("port", ("",))[0]
-        return int(port) if rules.is_port(port) else self.settings.engine.port
+        return int(port) if is_port(port) else self.settings.engine.port
 
     @property
     def engine_host(self) -> str:
@@ -156,24 +158,27 @@ def make_plan(
     argv = words(flags, resolved.extra_arguments)
     meant = meaning(argv, engine.flags)
     given_key = secrets.api_key is not None or secrets.admin_api_key is not None
-    open_to_others = _host(meant) not in rules.LOOPBACK_HOSTS
+    open_to_others = _host(meant) not in LOOPBACK_HOSTS
     generate_key = open_to_others and secrets.api_key is None and settings.engine.access == "key"
     run_directory = (node.cwd / settings.logs.dir).absolute() / run_name
     key_file = run_directory / KEY_FILE if given_key or generate_key else None
-    judged = rules.RuleInput(
+    caches = layout(settings.caches, node, engine_version=engine.version)
+    variables, refused = environment.decide(
+        _environment_rows(settings, node, caches, meant), environ=node.environ, wishes=settings.engine.env
+    )
+    judged = RuleInput(
         settings=settings,
         flags=flags,
         extra=resolved.extra_arguments,
         meaning=meant,
         table=engine.flags,
         engine_version=engine.version,
-        nodes=node.nodes,
+        step=node.step,
         needs_key_file=key_file is not None,
         clients_need_key=generate_key or secrets.api_key is not None,
-    )
-    caches = layout(settings.caches, node, engine_version=engine.version)
-    variables, refused = environment.decide(
-        _environment_rows(settings, node, caches, meant), environ=node.environ, wishes=settings.engine.env
+        environ=node.environ,
+        environment={variable.name: variable.value for variable in variables},
+        profile=resolved.profile,
     )
     return Plan(
         resolved=resolved,
@@ -185,7 +190,7 @@ def make_plan(
         run_directory=run_directory,
         key_file=key_file,
         generate_key=generate_key,
-        findings=without_ignored((*rules.judge(judged), *refused), settings.rules.ignore),
+        findings=without_ignored((*judge(judged), *refused), settings.rules.ignore),
         meaning=meant,
     )
 

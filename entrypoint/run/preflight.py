@@ -19,7 +19,7 @@ from entrypoint.findings import Finding, Severity, without_ignored
 from entrypoint.node.ports import port_finding
 from entrypoint.outcome import SuperviseError
 from entrypoint.plan.plan import Plan
-from entrypoint.plan.rules import UNCHECKED
+from entrypoint.plan.rules.flags import UNCHECKED
 from entrypoint.run import orphans
 from entrypoint.run.offload import offload
 

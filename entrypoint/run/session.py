@@ -22,7 +22,7 @@ from entrypoint.node.ports import port_finding
 from entrypoint.outcome import ExitCode, SuperviseError
 from entrypoint.plan import render
 from entrypoint.plan.plan import Plan, base_url
-from entrypoint.plan.rules import LOOPBACK_HOSTS
+from entrypoint.plan.rules.rule import LOOPBACK_HOSTS
 from entrypoint.run import orphans
 from entrypoint.run.endings import EngineDied, Faulted
 from entrypoint.run.memory_picture import picture

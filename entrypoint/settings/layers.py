@@ -33,6 +33,7 @@ class ResolvedSettings:
     Attributes:
         settings: The settings, validated.
         origins: Where each was set, by dotted name; a key of ``engine.args`` or ``engine.env`` has its own.
+        profile: The packaged profile that they build on; None where they build on none.
         files: The settings files that were read, weakest first.
         extra_arguments: Flags for the engine that the command line hands through unread.
     """
@@ -41,6 +42,7 @@ class ResolvedSettings:
     origins: Mapping[str, Origin]
     files: tuple[Path, ...]
     extra_arguments: tuple[str, ...]
+    profile: profiles.Profile | None = None
 
     def origin(self, name: str) -> Origin:
         """Return where a setting was set.
@@ -86,7 +88,8 @@ def load(
     outcome = _validate(merged)
     problems = [problem for reading in readings for problem in reading.problems]
     if isinstance(outcome, Settings) and not problems:
-        return ResolvedSettings(outcome, _origins(merged), places, tuple(extra_arguments))
+        used = profiles.read(outcome.profile) if outcome.profile else None
+        return ResolvedSettings(outcome, _origins(merged), places, tuple(extra_arguments), used)
     raise refusal([*problems, *(() if isinstance(outcome, Settings) else outcome)])
 
 

@@ -18,7 +18,10 @@ from entrypoint.settings.schema import Settings
 TOKEN_VARIABLE = "SUPERVISE_TOKEN"  # noqa: S105 - the name of a variable, no token
 """Environment variable with the token of a run that is asked or drained."""
 
-NOT_SETTINGS = frozenset({CONFIG_VARIABLE, TOKEN_VARIABLE})
+IMAGE_VARIABLE = "SUPERVISE_IMAGE"
+"""Environment variable that the packaged EDFs take their image from."""
+
+NOT_SETTINGS = frozenset({CONFIG_VARIABLE, TOKEN_VARIABLE, IMAGE_VARIABLE})
 """Variables with our prefix that are no settings."""
 
 _MOST_KEYS = 3

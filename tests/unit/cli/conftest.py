@@ -58,6 +58,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("SUPERVISE_ENGINE__PYTHON", str(python))
+    monkeypatch.setenv("SUPERVISE_ENGINE__DEVICE", "cpu")  # of which the rules for APUs say nothing
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(cwd)
     return Machine(home, cwd, python)

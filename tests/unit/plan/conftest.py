@@ -50,7 +50,10 @@ def settings(tmp_path: Path) -> Callable[[str], Settings]:
 
 @pytest.fixture
 def planned(node: NodeFacts, tmp_path: Path) -> Callable[..., Plan]:
-    """Make a plan of a local model on one node; ``toml`` is all that is set beside the model."""
+    """Make a plan of a local model on one node; ``toml`` is all that is set beside the model and the device.
+
+    The device is a processor, of which the rules for APUs say nothing.
+    """
 
     def plan(
         toml: str = "",
@@ -61,9 +64,10 @@ def planned(node: NodeFacts, tmp_path: Path) -> Callable[..., Plan]:
         on: NodeFacts = node,
         model: str = "/models/tiny",
         version: str | None = "0.5.23",
+        device: str = "cpu",
     ) -> Plan:
         (tmp_path / "settings.toml").write_text(toml)
-        overrides = [("model.path", model)] if model else []
+        overrides = [("engine.device", device), *([("model.path", model)] if model else [])]
         resolved = load(
             profile=None,
             config_files=[tmp_path / "settings.toml"],

@@ -1,0 +1,1 @@
+"""The rules: what a plan is checked for before anything starts, one row each."""
