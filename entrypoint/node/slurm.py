@@ -6,8 +6,9 @@ environment variables").
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from entrypoint.node.hostlist import HostListError, expand
 from entrypoint.outcome import ExitCode, SuperviseError
 
 
@@ -24,6 +25,7 @@ class SlurmStep:
         process_id: Rank of this task within the step.
         nodes_in_step: How many nodes the step runs on.
         job_end_unix_s: When the time limit ends the job, in seconds since 1970.
+        hosts: Slurm's names of the step's nodes, in the order of their ranks; empty where a single node needs none.
     """
 
     job_id: int
@@ -34,6 +36,7 @@ class SlurmStep:
     process_id: int
     nodes_in_step: int
     job_end_unix_s: int | None
+    hosts: tuple[str, ...] = ()
 
 
 def read_step(environ: Mapping[str, str]) -> SlurmStep | None:
@@ -59,7 +62,19 @@ def read_step(environ: Mapping[str, str]) -> SlurmStep | None:
     )
     if step.node_rank >= step.nodes_in_step:
         raise _unfit(f"SLURM_NODEID is {step.node_rank}, in a step of {step.nodes_in_step} node(s).")
-    return step
+    return replace(step, hosts=_hosts(environ, step.nodes_in_step)) if step.nodes_in_step > 1 else step
+
+
+def _hosts(environ: Mapping[str, str], count: int) -> tuple[str, ...]:
+    """Return the names of a step's nodes."""
+    text = environ.get("SLURM_STEP_NODELIST", "").strip()
+    try:
+        hosts = expand(text)
+    except HostListError as error:
+        raise _unfit(f"SLURM_STEP_NODELIST: {error}.") from error
+    if len(hosts) != count:
+        raise _unfit(f"SLURM_STEP_NODELIST names {len(hosts)} node(s), in a step of {count}.")
+    return hosts
 
 
 def _number(environ: Mapping[str, str], name: str, *, default: int | None = None) -> int:

@@ -46,16 +46,17 @@ def destination(word: str, table: FlagTable | None) -> str:
     return FALLBACK_ALIASES.get(flag, flag.removeprefix("--").replace("-", "_"))
 
 
-def arguments(settings: Settings, table: FlagTable | None) -> tuple[Argument, ...]:
-    """Return the engine's flags in a fixed order: the named settings, then ``[engine.args]``.
+def arguments(settings: Settings, table: FlagTable | None, gang: tuple[Argument, ...] = ()) -> tuple[Argument, ...]:
+    """Return the engine's flags in a fixed order: the named settings, the gang's, then ``[engine.args]``.
 
     Args:
         settings: What the user wants.
         table: The engine's own flags, where they are known.
+        gang: What makes this rank's engine one of several.
     """
     free = [_free(name, value) for name, value in settings.engine.args.items()]
     replaced = {destination(f"--{name}", table) for name in settings.engine.args}
-    named = [argument for argument in _named(settings) if destination(argument.flag, table) not in replaced]
+    named = [argument for argument in (*_named(settings), *gang) if destination(argument.flag, table) not in replaced]
     return (*named, *(argument for argument in free if argument is not None))
 
 

@@ -16,6 +16,7 @@ from entrypoint.plan.arguments import arguments, command, meaning, words
 from entrypoint.plan.caches import CacheDirectory, layout
 from entrypoint.plan.rules.book import judge
 from entrypoint.plan.rules.rule import LOOPBACK_HOSTS, RuleInput, is_port
+from entrypoint.plan.topology import gang_arguments
 from entrypoint.settings.layers import ResolvedSettings
 from entrypoint.settings.schema import Settings
 from entrypoint.settings.secrets import Secrets
@@ -154,7 +155,7 @@ def make_plan(
         run_name: Name of the run's directory.
     """
     settings = resolved.settings
-    flags = arguments(settings, engine.flags)
+    flags = arguments(settings, engine.flags, gang_arguments(settings.topology, node.step))
     argv = words(flags, resolved.extra_arguments)
     meant = meaning(argv, engine.flags)
     given_key = secrets.api_key is not None or secrets.admin_api_key is not None

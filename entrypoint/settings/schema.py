@@ -122,6 +122,7 @@ class TopologySettings(Section):
     pipeline_parallel: Annotated[int, Field(gt=0)] | None = Field(
         None, description="Stages that layers are cut into (pipeline parallel size)."
     )
+    dist_port: Port = Field(29500, description="Port of the first node at which the ranks of a server meet.")
 
 
 class WorkloadSettings(Section):

@@ -27,6 +27,7 @@ LONGEST_TITLE = 160
 LONGEST_PROSE = 2000
 LONGEST_VALUE = 200
 SIGNATURES = "docs/signatures.md"
+RULES_EXPLAINED = "Why there is such a rule stands in docs/rules.md, under its name."
 _DAY_S = 86_400
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 

@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from entrypoint.tell.charts import kind, memory_chart, timeline_chart
-from entrypoint.tell.report_contents import Contents
+from entrypoint.tell.report_contents import RULES_EXPLAINED, Contents
 
 WIDTHS = {"wide": 820, "narrow": 340}
 """Widths of charts in pixels by the class that shows them: on a desk, on a telephone."""
@@ -26,7 +26,7 @@ def html(held: Contents) -> str:
         lstrip_blocks=True,
     )
     page: str = environment.get_template("report.html.j2").render(
-        held=held, kind=kind, timeline=_timeline(held), memory=_memory(held)
+        held=held, kind=kind, rules_explained=RULES_EXPLAINED, timeline=_timeline(held), memory=_memory(held)
     )
     return page
 

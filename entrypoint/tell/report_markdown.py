@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from entrypoint.readable import abbreviated, duration
 from entrypoint.tell.excerpt import LogLine
-from entrypoint.tell.report_contents import Contents, Fact
+from entrypoint.tell.report_contents import RULES_EXPLAINED, Contents, Fact
 from entrypoint.tell.sparkline import bar, sparkline
 from entrypoint.verdict.evidence import MemoryEvidence
 from entrypoint.verdict.wording import size
@@ -99,6 +99,7 @@ def _parts(held: Contents) -> Iterator[str]:
             f"**{finding.severity}** {code(finding.rule)}: {prose(finding.message)} {prose(finding.remedy)}"
             for finding in held.findings
         )
+        yield RULES_EXPLAINED
     if held.cascades:
         yield "## What followed from it"
         yield block(held.cascades)

@@ -13,6 +13,7 @@ STEP = {
     "SLURM_NODEID": "1",
     "SLURM_PROCID": "1",
     "SLURM_STEP_NUM_NODES": "2",
+    "SLURM_STEP_NODELIST": "nid[002967-002968]",
     "SLURM_JOB_NUM_NODES": "5",
     "SLURM_JOB_END_TIME": "1764570000",
 }
@@ -32,7 +33,24 @@ def test_a_step_is_read_whole():
         process_id=1,
         nodes_in_step=2,
         job_end_unix_s=1764570000,
+        hosts=("nid002967", "nid002968"),
     )
+
+
+@pytest.mark.parametrize(
+    ("hosts", "why"),
+    [("", "no list of hosts"), ("nid[1", "no list of hosts"), ("nid[1-3]", "names 3 node")],
+)
+def test_a_step_of_several_nodes_must_name_them_all(hosts: str, why: str):
+    with pytest.raises(SuperviseError, match=why) as caught:
+        read_step(STEP | {"SLURM_STEP_NODELIST": hosts})
+    assert caught.value.code is ExitCode.NODE_UNFIT
+
+
+def test_a_step_of_one_node_needs_no_name_of_it():
+    step = read_step(without("SLURM_STEP_NODELIST") | {"SLURM_STEP_NUM_NODES": "1", "SLURM_NODEID": "0"})
+    assert step is not None
+    assert step.hosts == ()
 
 
 @pytest.mark.parametrize("missing", ["SLURM_JOB_ID", "SLURM_PROCID"])

@@ -30,7 +30,9 @@ def node(tmp_path: Path) -> NodeFacts:
 
 @pytest.fixture
 def two_nodes(node: NodeFacts) -> NodeFacts:
-    step = SlurmStep(7, "0", 0, "nid1", node_rank=1, process_id=1, nodes_in_step=2, job_end_unix_s=None)
+    step = SlurmStep(
+        7, "0", 0, "nid1", node_rank=1, process_id=1, nodes_in_step=2, job_end_unix_s=None, hosts=("nid0", "nid1")
+    )
     return replace(node, step=step)
 
 

@@ -17,6 +17,10 @@ Planned = Callable[..., Plan]
 STEP = SlurmStep(7, "0", 0, "nid1", node_rank=0, process_id=0, nodes_in_step=1, job_end_unix_s=None)
 
 
+def step_of(nodes: int) -> SlurmStep:
+    return replace(STEP, nodes_in_step=nodes, hosts=tuple(f"nid{rank + 1}" for rank in range(nodes)))
+
+
 @dataclass(frozen=True)
 class Case:
     """A plan of an APU.
@@ -222,7 +226,7 @@ def find(planned: Planned, node: NodeFacts, table: FlagTable) -> Callable[[Case,
     """Return what one rule finds in a case."""
 
     def findings(case: Case, name: str) -> tuple[Finding, ...]:
-        step = None if case.nodes is None else replace(STEP, nodes_in_step=case.nodes)
+        step = None if case.nodes is None else step_of(case.nodes)
         plan = planned(
             case.toml,
             case.extra,
@@ -273,7 +277,7 @@ def test_a_profile_as_it_is_has_no_error_on_its_own_number_of_nodes_but_that_nod
     planned: Planned, node: NodeFacts, table: FlagTable
 ):
     for name, nodes in {"qwen38": 1, "apertus70b": 1, "kimi27": 4, "glm53": 4}.items():
-        step = replace(STEP, nodes_in_step=nodes)
+        step = step_of(nodes)
         plan = planned(f"profile = '{name}'", flags=table, on=replace(node, step=step), model="", device="")
         refused = {finding.rule for finding in plan.findings if finding.severity is Severity.ERROR}
         assert refused <= {"several-nodes"}, (name, refused)

@@ -154,6 +154,7 @@ def test_settings_stand_with_their_value_in_words_and_their_layer():
 
 def test_what_had_warned_is_named_by_its_rule():
     assert "- **warning** `memory-fraction-high`: 0.81 leaves 23 GiB for the host. Set it to 0.72." in page(REPORT)
+    assert "stands in docs/rules.md" in page(REPORT)
 
 
 def test_the_line_that_tells_is_marked_in_the_log_and_what_is_left_out_is_counted():
