@@ -61,6 +61,17 @@ def family_of(model: str) -> Family | None:
     return max(found, key=lambda place: place[0])[1] if found else None
 
 
+def expected_attention(named: str, model: str) -> str:
+    """Return the attention backend that a plan counts on: the one named, or the model's own; empty where neither is.
+
+    Args:
+        named: What the flag says; empty where it is not given.
+        model: Hub id or directory.
+    """
+    family = family_of(model)
+    return named or (family.own_backend if family else "")
+
+
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     """Return where a pattern fits last: directories above a checkpoint may name other models."""
     return max(pattern.finditer(text), key=lambda match: match.start(), default=None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from entrypoint.findings import Finding, errors, without_ignored
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.render import finding_data
+from entrypoint.plan.rules.after_start import judge_started
 from entrypoint.prove.transcript import CheckResult, CheckSpec, FailureKind
 from entrypoint.run import preflight
 from entrypoint.run.endings import Disproved, Ending, EngineDied, Hung, MemoryLow, Refused, Stalled, StopAsked
@@ -148,9 +149,7 @@ class Supervisor:
 
     def on_low_memory(self, low: LowMemory) -> None:
         """Warn that memory is about to run out, and who holds it; end the run in order, where that is wanted."""
-        finding = low_memory_finding(low)
-        self._show_findings((*(known for known in self.findings if known.rule != finding.rule), finding))
-        self._around.events.warn("finding", **finding_data(finding))
+        self._add_findings((low_memory_finding(low),))
         if self.plan.settings.watch.on_low_memory == "drain":
             self._begin_to_stop()
             self._post(Happening.MEMORY_LOW, MemoryLow(self.state, low))
@@ -243,6 +242,14 @@ class Supervisor:
         self.findings = findings
         self._around.board.findings = tuple(finding_data(finding) for finding in findings)
 
+    def _add_findings(self, findings: tuple[Finding, ...]) -> None:
+        """Take in what was found since the check; the newest of a rule replaces what it said before."""
+        wanted = without_ignored(findings, self.plan.settings.rules.ignore)
+        rules = {finding.rule for finding in wanted}
+        self._show_findings((*(known for known in self.findings if known.rule not in rules), *wanted))
+        for finding in wanted:
+            self._around.events.warn("finding", **finding_data(finding))
+
     async def _warm(self) -> None:
         found = await offload(lambda: prepare(self.plan.caches), "warm")
         findings = without_ignored(found, self.plan.settings.rules.ignore)
@@ -266,6 +273,7 @@ class Supervisor:
         )
 
     async def _prove(self) -> None:
+        self._add_findings(judge_started(self.plan, self._keeper.current.numbers.values))
         prove = self.plan.settings.prove
         if not prove.enabled:
             self._around.events.warn("unproven", reason="prove.enabled is false")

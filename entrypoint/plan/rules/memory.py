@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from entrypoint.findings import Severity
-from entrypoint.plan.families import DERATE, DERATED_ABOVE_TOKENS, DERATED_BACKEND, family_of
+from entrypoint.plan.families import DERATE, DERATED_ABOVE_TOKENS, DERATED_BACKEND, expected_attention
 from entrypoint.plan.rules.rule import Hit, Rule, RuleInput
 
 DISCRETE_FRACTION = 0.75
@@ -36,8 +36,7 @@ def is_derated(plan: RuleInput) -> bool:
 
 def attention_of(plan: RuleInput) -> str:
     """Return the attention backend that is named, or that the engine will pick on ROCm by itself."""
-    family = family_of(plan.value("model_path"))
-    return plan.value("attention_backend") or (family.own_backend if family else "") or DERATED_BACKEND
+    return expected_attention(plan.value("attention_backend"), plan.value("model_path")) or DERATED_BACKEND
 
 
 def _hierarchical(plan: RuleInput) -> Iterator[Hit]:

@@ -6,7 +6,7 @@
 import sys
 from collections.abc import Iterable
 
-from entrypoint.plan.rules import preflight
+from entrypoint.plan.rules import after_start, preflight
 from entrypoint.plan.rules.book import RULES
 from entrypoint.plan.rules.rule import Rule
 
@@ -37,7 +37,10 @@ def render() -> str:
             "## On the machine and in the files\n",
             *_table(preflight.RULES),
             "",
-            *map(_section, (*RULES, *preflight.RULES)),
+            "## Once the engine has started\n",
+            *_table(after_start.RULES),
+            "",
+            *map(_section, (*RULES, *preflight.RULES, *after_start.RULES)),
         ]
     )
 

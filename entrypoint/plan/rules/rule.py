@@ -144,9 +144,10 @@ class Rule:
 
     def findings(self, plan: RuleInput) -> tuple[Finding, ...]:
         """Return what it finds in a plan."""
-        return tuple(self._finding(hit) for hit in self.find(plan)) if self.find else ()
+        return tuple(self.finding(hit) for hit in self.find(plan)) if self.find else ()
 
-    def _finding(self, hit: Hit) -> Finding:
+    def finding(self, hit: Hit) -> Finding:
+        """Return what it says of one hit."""
         return Finding(
             hit.rule or self.name,
             hit.severity or self.severity,

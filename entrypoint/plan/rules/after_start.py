@@ -1,0 +1,39 @@
+"""What is checked once the engine has started: whether it chose what the plan counts on, by its own log."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from entrypoint.findings import Finding, Severity
+from entrypoint.plan.families import expected_attention
+from entrypoint.plan.plan import Plan
+from entrypoint.plan.rules.rule import Hit, Rule
+
+BACKEND = Rule(
+    "backend-other",
+    Severity.WARNING,
+    "the attention backend that the engine names in its log, once it has started",
+    "The engine may choose otherwise than it was told, without a word of complaint. Which backend it is decides on the "
+    "derate of the memory fraction, and so on the size of the KV pool.",
+    "the operators' notes for MI300A, August 2026",
+    "Read attention_backend= in the engine's log, and the pool that resulted; then correct the settings or the image.",
+    setting="engine.attention_backend",
+)
+RULES = (BACKEND,)
+_ALIASES = {"nsa": "dsa"}
+"""Older names of backends, which the engine still takes and prints (0.5.23)."""
+
+
+def judge_started(plan: Plan, told: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """Return what the engine did otherwise than planned.
+
+    Args:
+        plan: The plan.
+        told: What the engine has told of itself, by name.
+    """
+    named = (plan.meaning.get("attention_backend") or ("",))[0]
+    expected = expected_attention(named, (plan.meaning.get("model_path") or ("",))[0])
+    chosen = _ALIASES.get(told.get("attention_backend"), told.get("attention_backend"))
+    if not expected or chosen is None or chosen == expected:
+        return ()
+    whose = "the command names" if named else "the model's own override would pick"
+    return (BACKEND.finding(Hit(f"The engine chose {chosen} attention, and {whose} {expected}.")),)
