@@ -32,8 +32,8 @@ def judge_started(plan: Plan, told: Mapping[str, Any]) -> tuple[Finding, ...]:
     """
     named = (plan.meaning.get("attention_backend") or ("",))[0]
     expected = expected_attention(named, (plan.meaning.get("model_path") or ("",))[0])
-    chosen = _ALIASES.get(told.get("attention_backend"), told.get("attention_backend"))
-    if not expected or chosen is None or chosen == expected:
+    chosen = str(told.get("attention_backend", ""))
+    if not expected or not chosen or _ALIASES.get(chosen, chosen) == expected:
         return ()
     whose = "the command names" if named else "the model's own override would pick"
     return (BACKEND.finding(Hit(f"The engine chose {chosen} attention, and {whose} {expected}.")),)
