@@ -22,6 +22,7 @@ from entrypoint.plan.plan import Plan
 from entrypoint.plan.rules.flags import UNCHECKED
 from entrypoint.run import orphans
 from entrypoint.run.offload import offload
+from entrypoint.warm.prebuilt import hidden_modules_finding, prebuilt_modules
 
 INTROSPECTION_S = 100.0
 """Importing SGLang takes 5 s from a warm disk and a minute from a cold network file system."""
@@ -140,7 +141,13 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _files_and_ports(plan: Plan, environment: Mapping[str, str]) -> tuple[Finding, ...]:
-    return (*model_findings(plan, environment), *_port_findings(plan))
+    return (*model_findings(plan, environment), *_port_findings(plan), *_kernel_findings(plan, environment))
+
+
+def _kernel_findings(plan: Plan, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+    directory = environment.get("AITER_JIT_DIR")
+    found = hidden_modules_finding(prebuilt_modules(plan.engine.python), Path(directory) if directory else None)
+    return () if found is None else (found,)
 
 
 def _port_findings(plan: Plan) -> tuple[Finding, ...]:

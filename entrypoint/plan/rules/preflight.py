@@ -98,6 +98,16 @@ RULES = (
         setting="model.path",
     ),
     Rule(
+        "aiter-hidden",
+        Severity.WARNING,
+        "AITER_JIT_DIR where the image brings prebuilt modules",
+        "With the variable set aiter looks nowhere else: an empty directory throws the image's kernels away, and a "
+        "cold build of 16 modules took 633 s.",
+        "aiter's jit/core.py, August 2026; sgl-project/sglang#34586",
+        "Copy the image's modules there, or leave AITER_JIT_DIR unset.",
+        setting="engine.env.AITER_JIT_DIR",
+    ),
+    Rule(
         "environment-refused",
         Severity.ERROR,
         "variables of the environment whose value would break the run",
