@@ -21,6 +21,7 @@ from entrypoint.outcome import SuperviseError
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.rules.flags import UNCHECKED
 from entrypoint.run import orphans
+from entrypoint.run.node_check import node_findings
 from entrypoint.run.offload import offload
 from entrypoint.warm.prebuilt import hidden_modules_finding, prebuilt_modules
 
@@ -57,6 +58,7 @@ async def check(
         replan: Makes the plan again with the engine's flags.
     """
     quick = await offload(lambda: _files_and_ports(plan, environment), "preflight")
+    on_node = await node_findings(plan, environment)
     notes: tuple[str, ...] = ()
     asked: tuple[Finding, ...] = ()
     if plan.engine.flags is None:
@@ -73,7 +75,7 @@ async def check(
                 notes = await offload(lambda: _remember(store, table, plan.engine.python), "flag-store")
     # Where the engine could not be asked, that is the finding: not also that its flags went unchecked.
     planned = [finding for finding in plan.findings if not asked or finding.rule != UNCHECKED]
-    findings = without_ignored((*planned, *quick, *asked), plan.settings.rules.ignore)
+    findings = without_ignored((*planned, *quick, *on_node, *asked), plan.settings.rules.ignore)
     return CheckOutcome(plan, findings, notes)
 
 

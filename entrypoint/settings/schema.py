@@ -157,6 +157,7 @@ class CacheSettings(Section):
 class NetworkSettings(Section):
     """The fabric between nodes."""
 
+    require: bool = Field(True, description="Refuse a server on several nodes whose collectives would run over TCP.")
     gdr_level: int | None = Field(
         0, description="NCCL_NET_GDR_LEVEL on several nodes; 0 turns GPU-direct RDMA off, which sums wrongly here."
     )

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -90,10 +91,11 @@ def test_wait_prints_lines_that_a_shell_evaluates(served: Supervised):
     assert shell.stdout == f"http://127.0.0.1:{served.engine_port}/v1"
 
 
-def test_a_second_run_on_the_same_port_is_refused_before_it_starts_an_engine(served: Supervised, tmp_path: Path):
-    run = Supervised(
-        ["--health.port", str(served.health_port + 1)], served.environment, tmp_path, served.engine_port, 0
-    )
+def test_a_second_run_on_the_same_port_is_refused_before_it_starts_an_engine(
+    served: Supervised, free_ports: Iterator[int], tmp_path: Path
+):
+    arguments = ["--health.port", str(next(free_ports))]
+    run = Supervised(arguments, served.environment, tmp_path, served.engine_port, 0)
     with run:
         assert run.wait(60) == 69
         assert f"{served.engine_port}" in run.report()["summary"]

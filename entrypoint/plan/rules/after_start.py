@@ -8,7 +8,7 @@ from entrypoint.plan.families import expected_attention
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.rules.rule import Hit, Rule
 
-BACKEND = Rule(
+BACKEND: Rule[None] = Rule(
     "backend-other",
     Severity.WARNING,
     "the attention backend that the engine names in its log, once it has started",

@@ -4,7 +4,7 @@ from entrypoint.findings import Finding
 from entrypoint.plan.rules import age, attention, caches, flags, memory, network, parsers, server, slurm, topology
 from entrypoint.plan.rules.rule import Rule, RuleInput
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Rule[RuleInput], ...] = (
     *server.RULES,
     *parsers.RULES,
     *memory.RULES,

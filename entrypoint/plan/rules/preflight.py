@@ -5,7 +5,7 @@ from entrypoint.outcome import ExitCode
 from entrypoint.plan.rules.rule import Rule
 
 _OWN = "supervise itself"
-RULES = (
+RULES: tuple[Rule[None], ...] = (
     Rule(
         "engine-python",
         Severity.ERROR,
@@ -42,6 +42,15 @@ RULES = (
         _OWN,
         "Set the named setting to a directory that this user can write.",
         code=ExitCode.DIRECTORY_UNUSABLE,
+    ),
+    Rule(
+        "filesystem-hangs",
+        Severity.ERROR,
+        "whether the model's directory and the caches can be looked at within seconds",
+        "A hung network file system holds whoever touches it, the engine as well, and no signal ends that.",
+        _OWN,
+        "See whether ls comes back there; another node may be well.",
+        code=ExitCode.RETRY_ELSEWHERE,
     ),
     Rule(
         "model-missing",

@@ -5,8 +5,9 @@
 
 import sys
 from collections.abc import Iterable
+from typing import Any
 
-from entrypoint.plan.rules import after_start, preflight
+from entrypoint.plan.rules import after_start, node, preflight
 from entrypoint.plan.rules.book import RULES
 from entrypoint.plan.rules.rule import Rule
 
@@ -26,6 +27,11 @@ ignore = ["numbers-aged"]
 """
 
 
+def every_rule() -> tuple[Rule[Any], ...]:
+    """Return all rows, whatever they look at."""
+    return (*RULES, *node.RULES, *preflight.RULES, *after_start.RULES)
+
+
 def render() -> str:
     """Return the whole page."""
     return "\n".join(
@@ -35,17 +41,17 @@ def render() -> str:
             *_table(RULES),
             "",
             "## On the machine and in the files\n",
-            *_table(preflight.RULES),
+            *_table((*node.RULES, *preflight.RULES)),
             "",
             "## Once the engine has started\n",
             *_table(after_start.RULES),
             "",
-            *map(_section, (*RULES, *preflight.RULES, *after_start.RULES)),
+            *(_section(rule) for rule in every_rule()),
         ]
     )
 
 
-def _table(rules: Iterable[Rule]) -> Iterable[str]:
+def _table(rules: Iterable[Rule[Any]]) -> Iterable[str]:
     yield "| rule | severity | looks at |"
     yield "| --- | --- | --- |"
     for rule in rules:
@@ -57,7 +63,7 @@ def anchor(name: str) -> str:
     return "".join(character for character in name.lower() if character.isalnum() or character == "-")
 
 
-def _section(rule: Rule) -> str:
+def _section(rule: Rule[Any]) -> str:
     setting = f"Setting: `{rule.setting}`. " if rule.setting else ""
     exit_code = "" if rule.severity.value != "error" else f"Exit code: {int(rule.code)}. "
     return "\n".join(

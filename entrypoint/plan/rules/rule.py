@@ -6,6 +6,7 @@ A rule looks at what the command *means*, so that no spelling slips through, and
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from entrypoint.engine.flags import FlagTable
 from entrypoint.findings import Finding, Severity
@@ -116,9 +117,12 @@ class Hit:
     rule: str = ""
 
 
+Seen = TypeVar("Seen")
+
+
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One row of the rules.
+class Rule(Generic[Seen]):
+    """One row of the rules; what it looks at is of one type, such as a plan.
 
     Attributes:
         name: Stable identifier, in kebab case; ``rules.ignore`` silences it.
@@ -127,7 +131,7 @@ class Rule:
         why: What happens otherwise, in one or two sentences.
         source: Where that is known from, and for which versions.
         remedy: What to change.
-        find: Returns where it is broken; None for one that is looked for on the machine, not in the plan.
+        find: Returns where it is broken; None for one whose check stands elsewhere.
         setting: Dotted name of the setting concerned, when it is always the same.
         code: Exit code of a run refused for it.
     """
@@ -138,13 +142,13 @@ class Rule:
     why: str
     source: str
     remedy: str
-    find: Callable[[RuleInput], Iterable[Hit]] | None = None
+    find: Callable[[Seen], Iterable[Hit]] | None = None
     setting: str | None = None
     code: ExitCode = ExitCode.CONFIGURATION
 
-    def findings(self, plan: RuleInput) -> tuple[Finding, ...]:
-        """Return what it finds in a plan."""
-        return tuple(self.finding(hit) for hit in self.find(plan)) if self.find else ()
+    def findings(self, seen: Seen) -> tuple[Finding, ...]:
+        """Return what it finds."""
+        return tuple(self.finding(hit) for hit in self.find(seen)) if self.find else ()
 
     def finding(self, hit: Hit) -> Finding:
         """Return what it says of one hit."""

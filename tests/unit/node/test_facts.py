@@ -17,6 +17,7 @@ STEP = {
     "SLURM_PROCID": "1",
     "SLURM_NODEID": "1",
     "SLURM_STEP_NUM_NODES": "2",
+    "SLURM_STEP_NODELIST": "nid[1-2]",
     "SLURMD_NODENAME": "nid2",
 }
 

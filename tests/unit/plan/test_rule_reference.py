@@ -3,9 +3,7 @@
 import re
 from pathlib import Path
 
-from entrypoint.plan.rules import after_start, preflight
-from entrypoint.plan.rules.book import RULES
-from entrypoint.plan.rules.reference import anchor, render
+from entrypoint.plan.rules.reference import anchor, every_rule, render
 
 ROOT = Path(__file__).resolve().parents[3]
 MADE = re.compile(r'(?:Finding\(|rule=)\s*"(?P<rule>[a-z]+(?:-[a-z]+)*)"')
@@ -22,7 +20,7 @@ def test_every_link_of_the_tables_has_its_heading():
 
 
 def test_every_finding_that_the_code_makes_has_a_row():
-    named = {rule.name for rule in (*RULES, *preflight.RULES, *after_start.RULES)}
+    named = {rule.name for rule in every_rule()}
     found = {
         match["rule"]: path.name
         for path in (ROOT / "entrypoint").rglob("*.py")
