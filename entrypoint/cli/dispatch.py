@@ -41,12 +41,15 @@ def _output_lost(error: OSError) -> int:
 PLACES = {
     "run": "entrypoint.cli.run",
     "check": "entrypoint.cli.check",
+    "plan": "entrypoint.cli.plan",
     "verify": "entrypoint.cli.verify",
     "wait": "entrypoint.cli.wait",
     "status": "entrypoint.cli.status",
     "drain": "entrypoint.cli.drain",
     "diagnose": "entrypoint.cli.diagnose",
     "profiles": "entrypoint.cli.profiles",
+    "edf": "entrypoint.cli.edf",
+    "sbatch": "entrypoint.cli.sbatch",
     "foreign": "entrypoint.cli.foreign",
 }
 """The module of each command; each has one function ``perform(call)``. Only the one asked for is imported."""

@@ -23,15 +23,18 @@ _DOTTED = re.compile(r"--(?P<name>[a-z_]+\.[A-Za-z0-9_.-]+)(?:=(?P<value>.*))?",
 COMMANDS = {
     "run": "start a proven server and look after it (the default)",
     "check": "look at model, ports, directories and flags, and start nothing",
+    "plan": "show on how many nodes a model fits, with which memory fraction and which pool",
     "verify": "prove tool calls and reasoning of any running server",
     "wait": "block until a server is ready, and print where it is",
     "status": "print what a run is doing",
     "drain": "stop taking requests, finish those in flight, stop",
     "diagnose": "say why a server ended, from its logs or its run directory",
     "profiles": "list and show the packaged profiles",
+    "edf": "write an EDF for a profile, or check EDFs",
+    "sbatch": "print a batch script for a profile",
 }
 
-WITH_SETTINGS = frozenset({"run", "check"})
+WITH_SETTINGS = frozenset({"run", "check", "plan"})
 
 _SETTINGS_HELP = """\
 settings:
@@ -43,6 +46,7 @@ _COMMANDS_HELP = "\n".join(f"  {name:<10} {sentence}" for name, sentence in COMM
 USAGES = {
     "run": f"{PROGRAM} [COMMAND] [OPTIONS] [--SECTION.KEY VALUE]... [-- FLAGS]",
     "check": f"{PROGRAM} check [OPTIONS] [--SECTION.KEY VALUE]... [-- FLAGS]",
+    "plan": f"{PROGRAM} plan [OPTIONS] [--SECTION.KEY VALUE]... [-- FLAGS]",
 }
 """What the parser cannot say by itself, since it does not see the settings."""
 
@@ -62,8 +66,10 @@ exit codes:
 {_SETTINGS_HELP}
 exit code: 0, or the one with which a run would be refused, such as 69, 73 or 78
 """,
+    "plan": _SETTINGS_HELP,
     "verify": "exit code: 0 proven, 76 something does not work\n",
     "diagnose": "exit code: 0 whatever the verdict, 64 nothing to read, 78 a wrong file of signatures\n",
+    "edf": "exit code: 0, or 78 when an EDF is wrong\n",
     "wait": "exit code: 0 ready, 75 not ready in time, else the one that the run has ended with\n",
 }
 
@@ -208,6 +214,14 @@ def _parser(command: str) -> _Parser:
     return parser
 
 
+def _count(text: str) -> int:
+    """Return a number of things of which there is at least one."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
 def _add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="for people or for programs")
 
@@ -298,13 +312,49 @@ def _add_profiles(parser: argparse.ArgumentParser) -> None:
     _add_format(parser)
 
 
+def _add_site(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--site", metavar="NAME|FILE", help="cluster, packaged or a TOML file; by default the one that this is"
+    )
+
+
+def _add_edf(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("render", "check"), help="write one to stdout, or check some")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="EDF to check, by its path or as srun looks it up")
+    parser.add_argument("--profile", metavar="NAME", help="profile that is served in it")
+    parser.add_argument(
+        "--nodes",
+        metavar="N",
+        type=_count,
+        help="nodes of one server; by default those of the profile, and for a check what the hooks tell",
+    )
+    parser.add_argument("--ignore", metavar="RULE", action="append", default=[], help="rule to silence, repeatable")
+    _add_site(parser)
+    _add_format(parser)
+
+
+def _add_sbatch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", metavar="NAME", required=True, help="profile to serve")
+    parser.add_argument(
+        "--nodes", metavar="N", type=_count, help="nodes; by default those of one server, a multiple for several"
+    )
+    parser.add_argument(
+        "--time", metavar="LIMIT", help="time limit as sbatch takes it; by default the site's usual one"
+    )
+    parser.add_argument("--output", metavar="FILE", type=Path, help="write it there instead of to stdout")
+    _add_site(parser)
+
+
 _ADD = {
     "run": _add_run,
     "check": _add_settings,
+    "plan": _add_settings,
     "verify": _add_verify,
     "wait": _add_wait,
     "status": _add_where,
     "drain": _add_where,
     "diagnose": _add_diagnose,
     "profiles": _add_profiles,
+    "edf": _add_edf,
+    "sbatch": _add_sbatch,
 }

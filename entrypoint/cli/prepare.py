@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from entrypoint.cli.model_facts import memory_facts
 from entrypoint.cli.parse import Call
 from entrypoint.engine.flag_store import FlagStore
 from entrypoint.engine.flags import FlagTable
@@ -44,7 +45,12 @@ class Prepared:
         """Return the plan made again with the engine's own flags."""
         engine = replace(self.plan.engine, flags=table)
         return make_plan(
-            self.plan.resolved, self.plan.node, engine, self.secrets, run_name=self.plan.run_directory.name
+            self.plan.resolved,
+            self.plan.node,
+            engine,
+            self.secrets,
+            run_name=self.plan.run_directory.name,
+            memory=self.plan.memory.facts,
         )
 
 
@@ -71,7 +77,9 @@ def prepare_resolved(resolved: ResolvedSettings, environ: Mapping[str, str]) -> 
     node = facts.read(environ)
     secrets = read_secrets(settings, environ)
     store = FlagStore(directory=shared_root(settings.caches, node) / "flags")
-    plan = make_plan(resolved, node, _engine(resolved, environ, store), secrets, run_name=run_name(node))
+    memory = memory_facts(settings, environ, node.home)
+    engine = _engine(resolved, environ, store)
+    plan = make_plan(resolved, node, engine, secrets, run_name=run_name(node), memory=memory)
     masker = Masker([*secrets.values(), *_secrets_in_environment(plan), *_secrets_in_arguments(plan)])
     return Prepared(plan, secrets, masker, store)
 

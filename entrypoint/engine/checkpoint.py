@@ -4,7 +4,7 @@ Only names, sizes and small JSON files are read, never weights.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +44,7 @@ class Checkpoint:
         has_chat_template: Whether a chat template is there.
         shards: The weight files.
         config_problem: Why there is no configuration, if there is none.
+        config: The configuration as it stands.
     """
 
     directory: Path
@@ -54,6 +55,7 @@ class Checkpoint:
     has_chat_template: bool
     shards: Shards
     config_problem: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 def inspect(directory: Path) -> Checkpoint:
@@ -68,6 +70,7 @@ def inspect(directory: Path) -> Checkpoint:
         has_chat_template=_has_chat_template(directory),
         shards=read_shards(directory),
         config_problem=problem,
+        config=config,
     )
 
 

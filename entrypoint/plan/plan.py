@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -13,8 +13,11 @@ from entrypoint.findings import Finding, without_ignored
 from entrypoint.node.facts import NodeFacts
 from entrypoint.plan import environment
 from entrypoint.plan.arguments import arguments, command, meaning, words
+from entrypoint.plan.budget.facts import MemoryFacts, MemoryPlan, memory_plan, wishes_of
 from entrypoint.plan.caches import CacheDirectory, layout
+from entrypoint.plan.families import DERATE
 from entrypoint.plan.rules.book import judge
+from entrypoint.plan.rules.memory import is_derated
 from entrypoint.plan.rules.rule import LOOPBACK_HOSTS, RuleInput, is_port
 from entrypoint.plan.topology import gang_arguments
 from entrypoint.settings.layers import ResolvedSettings
@@ -58,6 +61,7 @@ class Plan:
         generate_key: The run makes up a key, since the engine listens beyond loopback without one.
         findings: What the rules found, the ignored ones left out.
         meaning: What the engine's arguments set, by destination.
+        memory: The memory budget for several numbers of nodes.
     """
 
     resolved: ResolvedSettings
@@ -71,6 +75,7 @@ class Plan:
     generate_key: bool
     findings: tuple[Finding, ...]
     meaning: Mapping[str, tuple[str, ...]]
+    memory: MemoryPlan
 
     @property
     def settings(self) -> Settings:
@@ -143,7 +148,13 @@ def base_url(host: str, port: int) -> str:
 
 
 def make_plan(
-    resolved: ResolvedSettings, node: NodeFacts, engine: EngineFacts, secrets: Secrets, *, run_name: str
+    resolved: ResolvedSettings,
+    node: NodeFacts,
+    engine: EngineFacts,
+    secrets: Secrets,
+    *,
+    run_name: str,
+    memory: MemoryFacts | None = None,
 ) -> Plan:
     """Decide what a run will do.
 
@@ -153,7 +164,9 @@ def make_plan(
         engine: The engine at hand.
         secrets: Which keys there are; their values do not enter the plan.
         run_name: Name of the run's directory.
+        memory: What is known of the model's needs and of the node's memory; by default nothing.
     """
+    memory = memory or MemoryFacts()
     settings = resolved.settings
     flags = arguments(settings, engine.flags, gang_arguments(settings.topology, node.step))
     argv = words(flags, resolved.extra_arguments)
@@ -181,6 +194,10 @@ def make_plan(
         environment={variable.name: variable.value for variable in variables},
         profile=resolved.profile,
     )
+    derate = DERATE if is_derated(judged) else 1.0
+    wishes = wishes_of(meant, settings.workload, derate)
+    budget = memory_plan(memory, wishes, nodes=node.nodes, on_cpu=judged.on_cpu)
+    judged = replace(judged, memory=budget)
     return Plan(
         resolved=resolved,
         node=node,
@@ -193,6 +210,7 @@ def make_plan(
         generate_key=generate_key,
         findings=without_ignored((*judge(judged), *refused), settings.rules.ignore),
         meaning=meant,
+        memory=budget,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from entrypoint import __version__
 from entrypoint.findings import Finding
+from entrypoint.plan.budget import render as budget
 from entrypoint.plan.plan import Plan
 from entrypoint.settings.redaction import Masker
 
@@ -76,6 +77,7 @@ def data(plan: Plan, masker: Masker) -> dict[str, Any]:
             {"variable": cache.variable, "path": str(cache.path), "layer": cache.layer, "reason": cache.reason}
             for cache in plan.caches
         ],
+        "memory": budget.data(plan.memory),
         "run_directory": str(plan.run_directory),
         "findings": [finding_data(finding) for finding in plan.findings],
         "settings": plan.settings.model_dump(mode="json"),

@@ -60,9 +60,15 @@ class EngineNumbers:
                 self.progress = f"built {fact.fields['module']}"
             case _:
                 pass
-        if "available_gb" in fact.fields:
-            self.values["available_memory_gb"] = fact.number("available_gb")
+        self._note_memory(fact)
         return fact.kind in _ALWAYS_PROGRESS or before != (self.progress, len(self.values))
+
+    def _note_memory(self, fact: LogFact) -> None:
+        if "available_gb" not in fact.fields:
+            return
+        self.values["available_memory_gb"] = fact.number("available_gb")
+        if fact.kind is FactKind.LOAD_BEGIN:
+            self.values.setdefault("available_before_load_gb", fact.number("available_gb"))
 
 
 _ALWAYS_PROGRESS = frozenset(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from entrypoint.findings import Finding, errors, without_ignored
+from entrypoint.plan.budget.compare import compare
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.render import finding_data
 from entrypoint.plan.rules.after_start import judge_started
@@ -273,7 +274,17 @@ class Supervisor:
         )
 
     async def _prove(self) -> None:
-        self._add_findings(judge_started(self.plan, self._keeper.current.numbers.values))
+        told = self._keeper.current.numbers.values
+        self._add_findings(judge_started(self.plan, told))
+        if (pool := compare(self.plan.memory, told)) is not None:
+            self._around.events.tell(
+                "pool",
+                tokens=pool.tokens,
+                predicted_tokens=pool.predicted_tokens,
+                difference=round(pool.difference, 4),
+                available_bytes=pool.available_bytes,
+                predicted_available_bytes=pool.predicted_available_bytes,
+            )
         prove = self.plan.settings.prove
         if not prove.enabled:
             self._around.events.warn("unproven", reason="prove.enabled is false")

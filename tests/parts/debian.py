@@ -17,6 +17,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "slurm": ("slurmctld", "slurmd", "slurm-client", "munge", "iproute2"),
         "container": ("podman", "buildah", "runc", *IMAGE_TOOLS),
+        "scripts": ("shellcheck",),
         "vm": ("qemu-system-x86", "busybox-static", "cpio", *IMAGE_TOOLS),
     }
 )

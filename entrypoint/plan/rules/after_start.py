@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from entrypoint.findings import Finding, Severity
+from entrypoint.plan.budget.compare import compare
 from entrypoint.plan.families import expected_attention
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.rules.rule import Hit, Rule
@@ -18,7 +19,17 @@ BACKEND: Rule[None] = Rule(
     "Read attention_backend= in the engine's log, and the pool that resulted; then correct the settings or the image.",
     setting="engine.attention_backend",
 )
-RULES = (BACKEND,)
+POOL: Rule[None] = Rule(
+    "pool-other",
+    Severity.WARNING,
+    "the engine's KV pool against the predicted one, for the memory that it printed before it loaded",
+    "A pool of another size than planned means that weights, derate or overhead are not what they were taken for: the "
+    "ratio to the working set is another one as well.",
+    "docs/budget.md",
+    "See max_total_num_tokens and the avail mem lines in the engine's log.",
+    setting="engine.mem_fraction_static",
+)
+RULES = (BACKEND, POOL)
 _ALIASES = {"nsa": "dsa"}
 """Older names of backends, which the engine still takes and prints (0.5.23)."""
 
@@ -30,6 +41,21 @@ def judge_started(plan: Plan, told: Mapping[str, Any]) -> tuple[Finding, ...]:
         plan: The plan.
         told: What the engine has told of itself, by name.
     """
+    return (*_other_backend(plan, told), *_other_pool(plan, told))
+
+
+def _other_pool(plan: Plan, told: Mapping[str, Any]) -> tuple[Finding, ...]:
+    compared = compare(plan.memory, told)
+    if compared is None or compared.is_as_predicted:
+        return ()
+    message = (
+        f"The KV pool has {compared.tokens:,} tokens, and {compared.predicted_tokens:,} were predicted "
+        f"({compared.difference:+.0%})."
+    )
+    return (POOL.finding(Hit(message)),)
+
+
+def _other_backend(plan: Plan, told: Mapping[str, Any]) -> tuple[Finding, ...]:
     named = (plan.meaning.get("attention_backend") or ("",))[0]
     expected = expected_attention(named, (plan.meaning.get("model_path") or ("",))[0])
     chosen = str(told.get("attention_backend", ""))

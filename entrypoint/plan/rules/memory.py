@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from entrypoint.findings import Severity
+from entrypoint.plan.budget.budget import Fit
 from entrypoint.plan.families import DERATE, DERATED_ABOVE_TOKENS, DERATED_BACKEND, expected_attention
 from entrypoint.plan.rules.rule import Hit, Rule, RuleInput
 
@@ -31,7 +32,7 @@ def is_derated(plan: RuleInput) -> bool:
     context_tokens = plan.number("context_length")
     short = context_tokens is not None and context_tokens <= DERATED_ABOVE_TOKENS
     honored = (plan.variable(HONOR) or "").lower() in _TRUE
-    return attention_of(plan) == DERATED_BACKEND and not short and not honored
+    return attention_of(plan) == DERATED_BACKEND and not short and not honored and not plan.on_cpu
 
 
 def attention_of(plan: RuleInput) -> str:
@@ -47,11 +48,17 @@ def _hierarchical(plan: RuleInput) -> Iterator[Hit]:
 
 
 def _unset(plan: RuleInput) -> Iterator[Hit]:
-    if not plan.value("mem_fraction_static") and not plan.on_cpu:
-        yield Hit(
-            "No memory fraction is given: the engine would take 0.8 to 0.9 of the node's memory for each of its ranks, "
-            "and the kernel would end it."
-        )
+    if plan.value("mem_fraction_static") or plan.on_cpu:
+        return
+    here = plan.memory.here if plan.memory else None
+    known = here is not None and here.fit is Fit.POSSIBLE
+    yield Hit(
+        "No memory fraction is given: the engine would take 0.8 to 0.9 of the node's memory for each of its ranks, "
+        "and the kernel would end it.",
+        f"Set {_FRACTION}: from {here.floor:.3f} to {here.ceiling:.3f} can work here, as supervise plan shows."
+        if here is not None and known
+        else "",
+    )
 
 
 def _of_a_discrete_gpu(plan: RuleInput) -> Iterator[Hit]:

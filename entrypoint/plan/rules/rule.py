@@ -13,6 +13,7 @@ from entrypoint.findings import Finding, Severity
 from entrypoint.node.slurm import SlurmStep
 from entrypoint.outcome import ExitCode
 from entrypoint.plan.arguments import Argument, words
+from entrypoint.plan.budget.facts import MemoryPlan
 from entrypoint.settings.profiles import Profile
 from entrypoint.settings.schema import Settings
 
@@ -43,6 +44,7 @@ class RuleInput:
         environ: The caller's environment.
         environment: The engine's environment as decided, by name; None for a variable that is removed.
         profile: The profile that the settings build on, where they do.
+        memory: The memory budget for several numbers of nodes; None before it is made.
     """
 
     settings: Settings
@@ -57,6 +59,7 @@ class RuleInput:
     environ: Mapping[str, str]
     environment: Mapping[str, str | None]
     profile: Profile | None
+    memory: MemoryPlan | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -71,6 +74,8 @@ class RuleInput:
     @property
     def fewest_nodes(self) -> int | None:
         """The fewest nodes on which the model can be served; None where nobody knows."""
+        if self.memory is not None and self.memory.fewest_nodes is not None:
+            return self.memory.fewest_nodes
         return self.profile.nodes if self.profile else None
 
     @property

@@ -42,7 +42,7 @@ def test_run_is_the_default_command(argv: Sequence[str]):
     assert (call.command, call.options.profile) == ("run", "tiny")
 
 
-ABOUT_SOMETHING = {"verify", "wait", "status", "drain", "diagnose"}
+ABOUT_SOMETHING = {"verify", "wait", "status", "drain", "diagnose", "edf", "sbatch"}
 """Commands that want to be told what they are about."""
 
 

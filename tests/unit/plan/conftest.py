@@ -9,6 +9,7 @@ import pytest
 from entrypoint.engine.flags import FlagTable
 from entrypoint.node.facts import NodeFacts
 from entrypoint.node.slurm import SlurmStep
+from entrypoint.plan.budget.facts import MemoryFacts
 from entrypoint.plan.plan import EngineFacts, Plan, make_plan
 from entrypoint.settings.layers import load
 from entrypoint.settings.schema import Settings
@@ -67,6 +68,7 @@ def planned(node: NodeFacts, tmp_path: Path) -> Callable[..., Plan]:
         model: str = "/models/tiny",
         version: str | None = "0.5.23",
         device: str = "cpu",
+        memory: MemoryFacts | None = None,
     ) -> Plan:
         (tmp_path / "settings.toml").write_text(toml)
         overrides = [("engine.device", device), *([("model.path", model)] if model else [])]
@@ -80,6 +82,8 @@ def planned(node: NodeFacts, tmp_path: Path) -> Callable[..., Plan]:
         )
         engine = EngineFacts(Path("/opt/venv/bin/python"), version, flags)
         machine = on if environ is None else replace(on, environ=environ)
-        return make_plan(resolved, machine, engine, read_secrets(resolved.settings, machine.environ), run_name="7.0.0")
+        return make_plan(
+            resolved, machine, engine, read_secrets(resolved.settings, machine.environ), run_name="7.0.0", memory=memory
+        )
 
     return plan

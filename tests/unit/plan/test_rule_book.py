@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,8 @@ from entrypoint.engine.flags import FlagTable
 from entrypoint.findings import Finding, Severity
 from entrypoint.node.facts import NodeFacts
 from entrypoint.node.slurm import SlurmStep
+from entrypoint.plan.budget.facts import MemoryFacts
+from entrypoint.plan.budget.recorded import recorded
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.rules.book import RULES
 from entrypoint.plan.rules.rule import Rule
@@ -19,6 +22,12 @@ STEP = SlurmStep(7, "0", 0, "nid1", node_rank=0, process_id=0, nodes_in_step=1, 
 
 def step_of(nodes: int) -> SlurmStep:
     return replace(STEP, nodes_in_step=nodes, hosts=tuple(f"nid{rank + 1}" for rank in range(nodes)))
+
+
+def memory_of(model: str) -> MemoryFacts:
+    """Return what is known of a model's memory."""
+    known = recorded(model)
+    return MemoryFacts(known.shape, known.source) if known else MemoryFacts()
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,7 @@ class Case:
         version: The engine's version.
         device: The engine's device; empty for its own choice.
         asked: The engine has told its flags.
+        known: Hub id of a model whose shape is known; empty where nothing is.
     """
 
     toml: str = ""
@@ -44,12 +54,17 @@ class Case:
     version: str = "0.5.23"
     device: str = ""
     asked: bool = True
+    known: str = ""
 
 
 FRACTION = "engine.mem_fraction_static = 0.3\n"
 LONG, SHORT = "model.context_length = 8193\n", "model.context_length = 8192\n"
 HONOR = "engine.env.SGLANG_AITER_HONOR_EXPLICIT_MEM_FRACTION = '1'\n"
 TWO_CONFIGS = "engine.args.config = 'my.yaml'\n"
+HUB_KIMI, HUB_GLM, HUB_QWEN = "moonshotai/Kimi-K2.7-Code", "zai-org/GLM-5.3", "Qwen/Qwen3.8-27B-FP8"
+GLM = "profile = 'glm53'\n"
+GLM_ON_FOUR: Mapping[str, Any] = {"model": "", "nodes": 4, "known": HUB_GLM}
+LOAD = "workload.conversations = {}\nworkload.largest_prompt_tokens = 60000\n"
 KIMI, QWEN = "profile = 'kimi27'\n", "profile = 'qwen38'\n"
 
 BOTH_WAYS: Mapping[str, Sequence[tuple[Case, Case]]] = {
@@ -106,6 +121,41 @@ BOTH_WAYS: Mapping[str, Sequence[tuple[Case, Case]]] = {
             Case(QWEN + "engine.mem_fraction_static = 0.26\nengine.attention_backend = 'triton'", model=""),
         ),
         (Case(QWEN + "engine.attention_backend = 'triton'", model=""), Case(QWEN, model="")),
+    ],
+    "budget-unknown": [(Case(), Case(known=HUB_KIMI)), (Case(), Case(device="cpu"))],
+    "fraction-below-floor": [
+        (Case(KIMI, model="", nodes=2, known=HUB_KIMI), Case(KIMI, model="", nodes=4, known=HUB_KIMI)),
+        (
+            Case(QWEN + "engine.mem_fraction_static = 0.14", model="", known=HUB_QWEN),
+            Case(QWEN + "engine.mem_fraction_static = 0.15", model="", known=HUB_QWEN),
+        ),
+    ],
+    "fraction-above-ceiling": [
+        (
+            Case(GLM + "engine.mem_fraction_static = 0.62\nengine.args.max-total-tokens = ''", **GLM_ON_FOUR),
+            Case(GLM, **GLM_ON_FOUR),
+        ),
+        (
+            Case(GLM + "engine.mem_fraction_static = 0.62\nengine.args.max-total-tokens = ''", **GLM_ON_FOUR),
+            Case(GLM + "engine.mem_fraction_static = 0.62", **GLM_ON_FOUR),  # its pool is capped
+        ),
+    ],
+    "pool-short": [
+        (
+            Case(QWEN + LOAD.format(60), model="", known=HUB_QWEN),
+            Case(QWEN + LOAD.format(20), model="", known=HUB_QWEN),
+        ),
+        (Case(QWEN + LOAD.format(40), model="", known=HUB_QWEN), Case(QWEN, model="", known=HUB_QWEN)),
+    ],
+    "fraction-needless": [
+        (
+            Case(QWEN + LOAD.format(20) + "engine.mem_fraction_static = 0.35", model="", known=HUB_QWEN),
+            Case(QWEN + LOAD.format(60) + "engine.mem_fraction_static = 0.35", model="", known=HUB_QWEN),
+        ),
+        (
+            Case(QWEN + LOAD.format(20) + "engine.mem_fraction_static = 0.35", model="", known=HUB_QWEN),
+            Case(QWEN + LOAD.format(20), model="", known=HUB_QWEN),
+        ),
     ],
     "aiter-off": [
         (Case("engine.env.SGLANG_USE_AITER = '0'"), Case("engine.env.SGLANG_USE_AITER = '1'")),
@@ -236,6 +286,7 @@ def find(planned: Planned, node: NodeFacts, table: FlagTable) -> Callable[[Case,
             model=case.model,
             version=case.version,
             device=case.device,
+            memory=memory_of(case.known),
         )
         return tuple(finding for finding in plan.findings if _is_of(finding, name))
 

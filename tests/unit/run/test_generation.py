@@ -123,7 +123,11 @@ def test_every_fact_is_noted_also_after_the_first_that_is_progress():
     async def story() -> None:
         async with generation() as made:
             assert made.take([fact(FactKind.LOAD_BEGIN, available_gb="9"), fact(FactKind.POOL_TOKENS, tokens="7")])
-            assert made.numbers.values == {"available_memory_gb": 9.0, "pool_tokens": 7}
+            assert made.numbers.values == {
+                "available_memory_gb": 9.0,
+                "available_before_load_gb": 9.0,
+                "pool_tokens": 7,
+            }
             assert not made.take([fact(FactKind.EXCEPTION)])
 
     asyncio.run(story())
