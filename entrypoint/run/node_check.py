@@ -22,7 +22,8 @@ from entrypoint.node.lustre import Striping, striping_of
 from entrypoint.outcome import ExitCode
 from entrypoint.plan.caches import CacheDirectory
 from entrypoint.plan.plan import Plan
-from entrypoint.plan.rules.node import OnNode, judge_node
+from entrypoint.plan.rules.node import judge_node
+from entrypoint.plan.rules.on_node import OnNode
 from entrypoint.run.offload import offload
 from entrypoint.site.reading import read_site, site_names
 from entrypoint.site.site import Site
@@ -71,12 +72,15 @@ async def node_findings(plan: Plan, environment: Mapping[str, str], root: Path =
         seconds_left=None if ends_at is None else ends_at - time.time(),
         load_s=plan.settings.deadlines.load_s,
         weights_bytes=None if model.weights_bytes is None else model.weights_bytes // plan.node.nodes,
+        rank_bytes=_rank_bytes(plan),
         caches=caches,
         in_memory_bytes=held_bytes,
         hub=model.directory,
         striping=model.striping,
         site=_site(plan),
         network_required=plan.settings.network.require,
+        partition=plan.node.environ.get("SLURM_JOB_PARTITION"),
+        account=plan.node.environ.get("SBATCH_ACCOUNT") or plan.node.environ.get("SLURM_JOB_ACCOUNT"),
     )
     return (*looks.hung, *judge_node(seen))
 
@@ -165,6 +169,14 @@ def _size_bytes(directories: Iterable[Path]) -> int:
             if left <= 0:
                 return total_bytes
     return total_bytes
+
+
+def _rank_bytes(plan: Plan) -> int | None:
+    """Return what weights and pool of one rank take; None where nothing is known of the model, or no fraction given."""
+    budget = plan.memory.here
+    if budget is None or budget.wishes.effective is None:
+        return None
+    return budget.node.weights_bytes // budget.node.ranks + budget.node.pool_bytes(budget.wishes.effective)
 
 
 def _number(words: tuple[str, ...] | None) -> int:

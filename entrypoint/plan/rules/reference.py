@@ -29,7 +29,7 @@ ignore = ["numbers-aged"]
 
 def every_rule() -> tuple[Rule[Any], ...]:
     """Return all rows, whatever they look at."""
-    return (*RULES, *node.RULES, *preflight.RULES, *after_start.RULES)
+    return (*RULES, *node.EVERY_RULE, *preflight.RULES, *after_start.RULES)
 
 
 def render() -> str:
@@ -41,7 +41,7 @@ def render() -> str:
             *_table(RULES),
             "",
             "## On the machine and in the files\n",
-            *_table((*node.RULES, *preflight.RULES)),
+            *_table((*node.EVERY_RULE, *preflight.RULES)),
             "",
             "## Once the engine has started\n",
             *_table(after_start.RULES),

@@ -15,7 +15,8 @@ from entrypoint.node.limits import Limits
 from entrypoint.node.lustre import Striping
 from entrypoint.node.processors import Processors
 from entrypoint.plan.caches import CacheDirectory, CacheLayer
-from entrypoint.plan.rules.node import RULES, OnNode, judge_node
+from entrypoint.plan.rules.node import EVERY_RULE, judge_node
+from entrypoint.plan.rules.on_node import OnNode
 from entrypoint.site.reading import read_site
 
 Changes = Mapping[str, Any]
@@ -46,6 +47,7 @@ def seen(node: NodeInspection) -> OnNode:
         seconds_left=86_400,
         load_s=3600,
         weights_bytes=30 * GIB,
+        rank_bytes=60 * GIB,
         caches=(cache("/local disk/triton"), cache("/capstor/me/home", CacheLayer.SHARED, "HOME")),
         in_memory_bytes=0,
         hub=Path("/iopsstor/scratch/me/hub"),
@@ -97,6 +99,12 @@ BOTH_WAYS = [
         of_run(caches=(cache("/root", CacheLayer.SHARED, "HOME"),)),
         of_run(caches=(cache("/root", CacheLayer.SHARED, "AITER_ROOT_DIR"),)),
     ),
+    ("device-limit", of_run(rank_bytes=129 * GIB), of_run(rank_bytes=128 * GIB)),
+    ("device-limit", of_run(rank_bytes=129 * GIB), of_run(rank_bytes=None)),
+    ("partition-other", of_run(site=BEVERIN, partition="mi200"), of_run(site=BEVERIN, partition="mi300")),
+    ("partition-other", of_run(site=BEVERIN, partition="mi200"), of_run(partition="mi200")),
+    ("account-unset", of_run(site=BEVERIN, in_step=False), of_run(site=BEVERIN, in_step=False, account="a1")),
+    ("account-unset", of_run(site=BEVERIN, in_step=False), of_run(site=BEVERIN, in_step=True)),
     ("hub-purged", of_run(site=BEVERIN), of_run(site=BEVERIN, hub=Path("/capstor/me/hub"))),
     ("hub-slow", of_run(site=BEVERIN, hub=Path("/ritom/me/hub")), of_run(site=BEVERIN)),
     ("hub-slow", of_run(site=BEVERIN, hub=Path("/ritom/me/hub")), of_run(hub=Path("/ritom/me/hub"))),
@@ -120,7 +128,7 @@ ELSEWHERE = {"gpu-memory-taken", "cgroup-tight", "fabric-missing", "fabric-plugi
 
 
 def test_every_rule_is_tested_both_ways():
-    assert {name for name, _, _ in BOTH_WAYS} | ELSEWHERE == {rule.name for rule in RULES}
+    assert {name for name, _, _ in BOTH_WAYS} | ELSEWHERE == {rule.name for rule in EVERY_RULE}
 
 
 def test_one_core_of_many_refuses_a_run_and_half_of_them_does_not(seen: OnNode):
