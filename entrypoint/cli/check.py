@@ -3,12 +3,13 @@
 import asyncio
 import json
 import sys
+from dataclasses import replace
 
 from entrypoint.cli.findings import table
 from entrypoint.cli.parse import Call
 from entrypoint.cli.prepare import Prepared, prepare
 from entrypoint.engine.signature_index import signature_index
-from entrypoint.findings import Finding, errors, without_ignored
+from entrypoint.findings import Finding, Severity, errors, without_ignored
 from entrypoint.node.directories import writable_finding
 from entrypoint.node.ports import port_finding
 from entrypoint.outcome import ExitCode, SuperviseError
@@ -52,7 +53,23 @@ async def _look(prepared: Prepared) -> tuple[Finding, ...]:
             remedy="Look at the directories of model, caches and logs by hand, or raise deadlines.check_s.",
             code=ExitCode.RETRY_ELSEWHERE,
         ) from error
-    return (*outcome.findings, *places)
+    return (*(_on_login_node(finding, outcome.plan) for finding in outcome.findings), *places)
+
+
+def _on_login_node(finding: Finding, plan: Plan) -> Finding:
+    """Return a missing engine as a note where nobody named one and no job runs: the image brings it.
+
+    The rest of the check holds on a login node as well, and a job is not to be refused for what it will find.
+    """
+    named = plan.settings.engine.python is not None
+    if finding.rule != "engine-python" or named or plan.node.step is not None or plan.engine.python.exists():
+        return finding
+    return replace(
+        finding,
+        severity=Severity.NOTE,
+        message=f"There is no engine here: {plan.engine.python} does not exist. Its flags went unchecked.",
+        remedy="Nothing, where the job runs in the image; else set engine.python.",
+    )
 
 
 def _places(plan: Plan) -> tuple[Finding, ...]:

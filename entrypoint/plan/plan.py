@@ -196,7 +196,7 @@ def make_plan(
     )
     derate = DERATE if is_derated(judged) else 1.0
     wishes = wishes_of(meant, settings.workload, derate)
-    budget = memory_plan(memory, wishes, nodes=node.nodes, on_cpu=judged.on_cpu)
+    budget = memory_plan(memory, wishes, nodes=_nodes_meant(resolved, node), on_cpu=judged.on_cpu)
     judged = replace(judged, memory=budget)
     return Plan(
         resolved=resolved,
@@ -212,6 +212,11 @@ def make_plan(
         meaning=meant,
         memory=budget,
     )
+
+
+def _nodes_meant(resolved: ResolvedSettings, node: NodeFacts) -> int:
+    """Return for how many nodes memory is planned: the step's, and before there is one those of the profile."""
+    return resolved.profile.nodes if node.step is None and resolved.profile else node.nodes
 
 
 def _host(meant: Mapping[str, tuple[str, ...]]) -> str:

@@ -26,13 +26,13 @@ def _below_floor(plan: RuleInput) -> Iterator[Hit]:
     fewest = plan.memory.fewest_nodes if plan.memory else None
     if budget.fit is Fit.POSSIBLE:
         remedy = (
-            f"Take more nodes, which lowers the floor; on {_nodes(plan.nodes)} only {budget.floor:.3f} to "
+            f"Take more nodes, which lowers the floor; on {_nodes(budget.nodes)} only {budget.floor:.3f} to "
             f"{budget.ceiling:.3f} can work."
         )
     else:
         remedy = f"Take more nodes{f': {fewest} do' if fewest else ''}; a larger fraction is no remedy."
     yield Hit(
-        f"The fraction {budget.wishes.fraction:g} is below the floor of {budget.floor:.3f} on {_nodes(plan.nodes)}: "
+        f"The fraction {budget.wishes.fraction:g} is below the floor of {budget.floor:.3f} on {_nodes(budget.nodes)}: "
         f"the load alone takes more, and nothing is left for the KV pool.",
         remedy,
     )
@@ -45,8 +45,8 @@ def _above_ceiling(plan: RuleInput) -> Iterator[Hit]:
     if budget.wishes.most_tokens is not None and _capped_below_ceiling(budget):
         return
     yield Hit(
-        f"The fraction {budget.wishes.fraction:g} is above the ceiling of {budget.ceiling:.3f} on {_nodes(plan.nodes)}"
-        f": the pools of {budget.node.ranks} ranks would leave less than the host needs."
+        f"The fraction {budget.wishes.fraction:g} is above the ceiling of {budget.ceiling:.3f} on "
+        f"{_nodes(budget.nodes)}: the pools of {budget.node.ranks} ranks would leave less than the host needs."
     )
 
 

@@ -34,7 +34,7 @@ def _caches_in_memory(seen: OnNode) -> Iterator[Hit]:
 
 
 def _transient_home(seen: OnNode) -> Iterator[Hit]:
-    for cache in seen.caches:
+    for cache in seen.caches if not seen.on_cpu else ():  # what a laptop or a test builds may go with it
         lies_on = file_system_of(cache.path, seen.node.mounts)
         if cache.variable == "HOME" and lies_on is not None and (lies_on.in_memory or lies_on.of_the_container):
             yield Hit(f"The engine's HOME is {cache.path}, on {lies_on.kind}: it ends with the job.")

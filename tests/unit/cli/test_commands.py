@@ -192,6 +192,24 @@ def test_a_finding_of_a_place_can_be_silenced(check: Any, serve: Any):
     assert check("--health.port", str(serve().port), "--rules.ignore", "port-taken") == (0, [])
 
 
+@pytest.mark.usefixtures("machine")
+def test_on_a_login_node_the_engine_that_the_image_will_bring_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.delenv("SUPERVISE_ENGINE__DEVICE")
+    monkeypatch.delenv("SUPERVISE_ENGINE__PYTHON")
+    assert main(["check", "--profile", "kimi27", "--format", "json"]) == 0
+    findings = {finding["rule"]: finding for finding in json.loads(capsys.readouterr().out)}
+    assert findings["engine-python"]["severity"] == "note"
+    assert "fraction-below-floor" not in findings  # the profile's four nodes are meant, not this one
+
+
+def test_an_engine_that_is_named_and_missing_is_an_error_everywhere(machine: Any, capsys: pytest.CaptureFixture[str]):
+    assert main(["check", "--engine.python", str(machine.cwd / "python"), "--format", "json"]) == 78
+    findings = {finding["rule"]: finding for finding in json.loads(capsys.readouterr().out)}
+    assert findings["engine-python"]["severity"] == "error"
+
+
 def test_a_missing_model_is_found(check: Any, machine: Any):
     code, findings = check("--model.path", str(machine.cwd / "missing"))
     assert code == 78
