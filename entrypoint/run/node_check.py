@@ -31,6 +31,7 @@ from entrypoint.warm.directories import SETTINGS
 
 LOOK_S = 5.0
 """Seconds after which a look at a path is given up."""
+_DAY_S = 86_400
 MOST_FILES = 20_000
 """Files of which the size is added up; more would take longer than a check may."""
 
@@ -42,6 +43,7 @@ class _Model:
     directory: Path | None = None
     weights_bytes: int | None = None
     striping: Striping | None = None
+    unread_days: float | None = None
 
 
 Seen = TypeVar("Seen")
@@ -76,6 +78,7 @@ async def node_findings(plan: Plan, environment: Mapping[str, str], root: Path =
         caches=caches,
         in_memory_bytes=held_bytes,
         hub=model.directory,
+        unread_days=model.unread_days,
         striping=model.striping,
         site=_site(plan),
         network_required=plan.settings.network.require,
@@ -124,8 +127,11 @@ def _model(plan: Plan, environment: Mapping[str, str]) -> _Model:
         return _Model()
     shards = checkpoint.inspect(directory).shards
     largest = max((path for name in shards.expected if (path := directory / name).is_file()), key=_size, default=None)
-    striping = None if largest is None else striping_of(Path(os.path.realpath(largest)))
-    return _Model(Path(os.path.realpath(directory)), shards.total_bytes or None, striping)
+    if largest is None:
+        return _Model(Path(os.path.realpath(directory)))
+    unread_days = (time.time() - largest.stat().st_atime) / _DAY_S
+    striping = striping_of(Path(os.path.realpath(largest)))
+    return _Model(Path(os.path.realpath(directory)), shards.total_bytes or None, striping, unread_days)
 
 
 def _real(path: Path) -> Path | None:

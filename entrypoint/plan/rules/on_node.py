@@ -28,6 +28,7 @@ class OnNode:
         caches: The cache directories, by their real paths.
         in_memory_bytes: How much the caches that lie in memory hold.
         hub: The model's directory, by its real path; None where it is not here.
+        unread_days: Days since its largest file was last read; None where that is not known.
         striping: How its largest file is spread; None where that is not known.
         site: The cluster; None where it is not known.
         network_required: A server on several nodes must not fall back to TCP.
@@ -47,6 +48,7 @@ class OnNode:
     caches: tuple[CacheDirectory, ...]
     in_memory_bytes: int
     hub: Path | None
+    unread_days: float | None
     striping: Striping | None
     site: Site | None
     network_required: bool

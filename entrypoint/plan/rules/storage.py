@@ -12,6 +12,8 @@ CACHE_SHARE = 0.02
 """Share of a node's memory that caches in it may take before it is said."""
 NARROW_TARGETS = 4
 """Storage targets below which a hub directory is read at the bandwidth of a few disks."""
+SOON_DAYS = 3
+"""Days before a purge at which it is about to happen: a queue may be that long."""
 NAMED = 3
 _NOTES = "the operators' notes for MI300A, August 2026"
 
@@ -42,7 +44,16 @@ def _transient_home(seen: OnNode) -> Iterator[Hit]:
 
 def _purged_hub(seen: OnNode) -> Iterator[Hit]:
     place = seen.site.filesystem_of(str(seen.hub)) if seen.site and seen.hub else None
-    if place is not None and place.purge_days is not None:
+    if place is None or place.purge_days is None:
+        return
+    if seen.unread_days is not None and seen.unread_days > place.purge_days - SOON_DAYS:
+        yield Hit(
+            f"The model lies on {place.path}, and was last read {seen.unread_days:.0f} days ago: what nobody read for "
+            f"{place.purge_days} days is removed.",
+            "Read it now, or copy it elsewhere.",
+            severity=Severity.WARNING,
+        )
+    else:
         yield Hit(f"The model lies on {place.path}, where what nobody read for {place.purge_days} days is removed.")
 
 

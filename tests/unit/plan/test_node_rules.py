@@ -51,6 +51,7 @@ def seen(node: NodeInspection) -> OnNode:
         caches=(cache("/local disk/triton"), cache("/capstor/me/home", CacheLayer.SHARED, "HOME")),
         in_memory_bytes=0,
         hub=Path("/iopsstor/scratch/me/hub"),
+        unread_days=None,
         striping=Striping(16, MIB),
         site=None,
         network_required=True,
@@ -121,6 +122,12 @@ def test_a_rule_fires_on_a_node_that_lacks_something_and_not_on_the_near_miss(
     assert finding.message.endswith(".")
     assert finding.remedy.endswith(".")
     assert found(kept(seen), rule) == ()
+
+
+@pytest.mark.parametrize(("unread_days", "severity"), [(11.5, Severity.WARNING), (10.9, Severity.NOTE)])
+def test_a_model_that_is_about_to_be_purged_is_a_warning(seen: OnNode, unread_days: float, severity: Severity):
+    (finding,) = found(replace(seen, site=BEVERIN, unread_days=unread_days), "hub-purged")
+    assert finding.severity is severity
 
 
 ELSEWHERE = {"gpu-memory-taken", "cgroup-tight", "fabric-missing", "fabric-plugin-missing"}
