@@ -1,5 +1,6 @@
 """What a budget is made from: the model's shape and the node's memory, read before, and the settings."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -104,6 +105,7 @@ def _kv_dtype(meaning: Mapping[str, tuple[str, ...]]) -> str:
 
 def _number(meaning: Mapping[str, tuple[str, ...]], name: str) -> float | None:
     try:
-        return float((meaning.get(name) or ("",))[0])
+        number = float((meaning.get(name) or ("",))[0])
     except ValueError:
         return None
+    return number if math.isfinite(number) and number > 0 else None

@@ -108,6 +108,8 @@ def shape_of(
     rank = _count(text, "kv_lora_rank")
     kv_heads = _count(text, "num_key_value_heads") or heads
     head = _count(text, "head_dim") or hidden // heads
+    if not caching or not (rank or head):
+        return None  # nothing is kept of a token: no pool of tokens describes it
     index = _count(text, "index_head_dim")
     return ModelShape(
         layers=layers,

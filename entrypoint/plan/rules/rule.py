@@ -4,6 +4,7 @@ A rule looks at what the command *means*, so that no spelling slips through, and
 ``rules.ignore`` takes.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -90,9 +91,10 @@ class RuleInput:
     def number(self, destination: str) -> float | None:
         """Return what a flag was given as a number; None where it was not given, or is none."""
         try:
-            return float(self.value(destination))
+            number = float(self.value(destination))
         except ValueError:
             return None
+        return number if math.isfinite(number) else None
 
     def variable(self, name: str) -> str | None:
         """Return a variable as the engine will see it."""

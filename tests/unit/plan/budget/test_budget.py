@@ -126,6 +126,13 @@ def test_the_cache_has_its_own_type_or_the_one_that_the_model_is_given(
     assert wishes_of(meaning, WorkloadSettings(), 1.0).kv_dtype == kv_dtype
 
 
+@pytest.mark.parametrize("word", ["lots", "nan", "inf", "-0.3", "0", ""])
+def test_a_word_that_is_no_fraction_is_none_at_all(word: str):
+    meaning = {"mem_fraction_static": (word,), "tp_size": (word,), "max_total_tokens": (word,)}
+    wishes = wishes_of(meaning, WorkloadSettings(), 1.0)
+    assert (wishes.fraction, wishes.devices, wishes.most_tokens) == (None, 1, None)
+
+
 def test_the_fraction_that_is_named_gives_the_margin_and_no_more():
     wishes = Wishes(fraction=0.306, derate=DERATE, state_share=0.5, conversations=40, prompt_tokens=60_000)
     made = planned(QWEN, 1, **{name: getattr(wishes, name) for name in Wishes.__slots__}).here

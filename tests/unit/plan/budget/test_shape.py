@@ -110,7 +110,15 @@ def test_weights_that_were_measured_are_scaled_to_other_cuts():
 
 
 @pytest.mark.parametrize(
-    "config", [{}, {"num_hidden_layers": "many"}, {"num_hidden_layers": 5}, {"num_hidden_layers": True}]
+    "config",
+    [
+        {},
+        {"num_hidden_layers": "many"},
+        {"num_hidden_layers": 5},
+        {"num_hidden_layers": True},
+        {"num_hidden_layers": 2, "num_attention_heads": 8, "hidden_size": 4},
+        {**GQA, "layer_types": ["linear_attention"] * 80},
+    ],
 )
-def test_a_configuration_without_layers_or_heads_describes_nothing(config: dict[str, Any]):
+def test_a_configuration_that_keeps_nothing_of_a_token_describes_no_pool(config: dict[str, Any]):
     assert shape_of(config, 1) is None
