@@ -19,7 +19,7 @@ from entrypoint.plan.families import DERATE
 from entrypoint.plan.rules.book import judge
 from entrypoint.plan.rules.memory import is_derated
 from entrypoint.plan.rules.rule import LOOPBACK_HOSTS, RuleInput, is_port
-from entrypoint.plan.topology import gang_arguments
+from entrypoint.plan.topology import Replica, gang_arguments, replica_of
 from entrypoint.settings.layers import ResolvedSettings
 from entrypoint.settings.schema import Settings
 from entrypoint.settings.secrets import Secrets
@@ -62,6 +62,7 @@ class Plan:
         findings: What the rules found, the ignored ones left out.
         meaning: What the engine's arguments set, by destination.
         memory: The memory budget for several numbers of nodes.
+        replica: The server that this node belongs to.
     """
 
     resolved: ResolvedSettings
@@ -76,6 +77,7 @@ class Plan:
     findings: tuple[Finding, ...]
     meaning: Mapping[str, tuple[str, ...]]
     memory: MemoryPlan
+    replica: Replica
 
     @property
     def settings(self) -> Settings:
@@ -168,7 +170,8 @@ def make_plan(
     """
     memory = memory or MemoryFacts()
     settings = resolved.settings
-    flags = arguments(settings, engine.flags, gang_arguments(settings.topology, node.step))
+    replica = replica_of(settings.topology, node.step, node.environ)
+    flags = arguments(settings, engine.flags, gang_arguments(settings.topology, replica))
     argv = words(flags, resolved.extra_arguments)
     meant = meaning(argv, engine.flags)
     given_key = secrets.api_key is not None or secrets.admin_api_key is not None
@@ -178,7 +181,7 @@ def make_plan(
     key_file = run_directory / KEY_FILE if given_key or generate_key else None
     caches = layout(settings.caches, node, engine_version=engine.version)
     variables, refused = environment.decide(
-        _environment_rows(settings, node, caches, meant), environ=node.environ, wishes=settings.engine.env
+        _environment_rows(settings, node, replica, caches, meant), environ=node.environ, wishes=settings.engine.env
     )
     judged = RuleInput(
         settings=settings,
@@ -188,6 +191,7 @@ def make_plan(
         table=engine.flags,
         engine_version=engine.version,
         step=node.step,
+        nodes=replica.nodes,
         needs_key_file=key_file is not None,
         clients_need_key=generate_key or secrets.api_key is not None,
         environ=node.environ,
@@ -196,7 +200,7 @@ def make_plan(
     )
     derate = DERATE if is_derated(judged) else 1.0
     wishes = wishes_of(meant, settings.workload, derate)
-    budget = memory_plan(memory, wishes, nodes=_nodes_meant(resolved, node), on_cpu=judged.on_cpu)
+    budget = memory_plan(memory, wishes, nodes=_nodes_meant(resolved, node, replica), on_cpu=judged.on_cpu)
     judged = replace(judged, memory=budget)
     return Plan(
         resolved=resolved,
@@ -211,12 +215,13 @@ def make_plan(
         findings=without_ignored((*judge(judged), *refused), settings.rules.ignore),
         meaning=meant,
         memory=budget,
+        replica=replica,
     )
 
 
-def _nodes_meant(resolved: ResolvedSettings, node: NodeFacts) -> int:
-    """Return for how many nodes memory is planned: the step's, and before there is one those of the profile."""
-    return resolved.profile.nodes if node.step is None and resolved.profile else node.nodes
+def _nodes_meant(resolved: ResolvedSettings, node: NodeFacts, replica: Replica) -> int:
+    """Return for how many nodes memory is planned: the server's, and before there is a step those of the profile."""
+    return resolved.profile.nodes if node.step is None and resolved.profile else replica.nodes
 
 
 def _host(meant: Mapping[str, tuple[str, ...]]) -> str:
@@ -227,12 +232,13 @@ def _host(meant: Mapping[str, tuple[str, ...]]) -> str:
 def _environment_rows(
     settings: Settings,
     node: NodeFacts,
+    replica: Replica,
     caches: tuple[CacheDirectory, ...],
     meant: Mapping[str, tuple[str, ...]],
 ) -> tuple[environment.VariableRule, ...]:
     models = [place for name in _MODELS for place in meant.get(name, ())]
     general = environment.rules_for(
-        nodes=node.nodes,
+        nodes=replica.nodes,
         gdr_level=settings.network.gdr_level,
         model_is_local=bool(models) and all(_is_local(place) for place in models),
         environ=node.environ,

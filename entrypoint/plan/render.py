@@ -54,6 +54,7 @@ def data(plan: Plan, masker: Masker) -> dict[str, Any]:
         "rank": plan.rank,
         "host": plan.node.host_name,
         "nodes": plan.node.nodes,
+        "replica": {"index": plan.replica.index, "rank": plan.replica.rank, "nodes": plan.replica.nodes},
         "slurm": None if step is None else {"job": step.job_id, "step": step.step_id, "node": step.node_name},
         "engine": {
             "python": str(plan.engine.python),

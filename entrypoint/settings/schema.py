@@ -122,6 +122,10 @@ class TopologySettings(Section):
     pipeline_parallel: Annotated[int, Field(gt=0)] | None = Field(
         None, description="Stages that layers are cut into (pipeline parallel size)."
     )
+    nodes_per_replica: Annotated[int, Field(gt=0)] | None = Field(
+        None,
+        description="Nodes that one server spans; by default as many as its devices need. A step may hold several.",
+    )
     dist_port: Port = Field(29500, description="Port of the first node at which the ranks of a server meet.")
 
 

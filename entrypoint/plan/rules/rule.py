@@ -40,6 +40,7 @@ class RuleInput:
         table: The engine's own flags, where they are known.
         engine_version: The engine's version, where it is known.
         step: The Slurm step, where there is one.
+        nodes: Nodes that one server spans.
         needs_key_file: The engine gets keys through a private configuration file.
         clients_need_key: Clients must send a key; one for administrative calls alone asks nothing of them.
         environ: The caller's environment.
@@ -55,6 +56,7 @@ class RuleInput:
     table: FlagTable | None
     engine_version: str | None
     step: SlurmStep | None
+    nodes: int
     needs_key_file: bool
     clients_need_key: bool
     environ: Mapping[str, str]
@@ -68,7 +70,7 @@ class RuleInput:
         return words(self.flags, self.extra)
 
     @property
-    def nodes(self) -> int:
+    def step_nodes(self) -> int:
         """Number of nodes of the step."""
         return self.step.nodes_in_step if self.step else 1
 

@@ -9,8 +9,8 @@ _NOTES = "the operators' notes for MI300A, August 2026"
 
 
 def _several_nodes(plan: RuleInput) -> Iterator[Hit]:
-    if plan.nodes > 1:
-        yield Hit(f"The step spans {plan.nodes} nodes, and this version starts servers of one node.")
+    if plan.step_nodes > 1:
+        yield Hit(f"The step spans {plan.step_nodes} nodes, and this version starts servers of one node.")
 
 
 def _needless_pipeline(plan: RuleInput) -> Iterator[Hit]:
@@ -21,9 +21,15 @@ def _needless_pipeline(plan: RuleInput) -> Iterator[Hit]:
 
 def _too_few_nodes(plan: RuleInput) -> Iterator[Hit]:
     fewest = plan.fewest_nodes
-    if fewest is not None and plan.step is not None and plan.nodes < fewest:
-        given = "1 node" if plan.nodes == 1 else f"{plan.nodes} nodes"
+    if fewest is not None and plan.step is not None and plan.step_nodes < fewest:
+        given = "1 node" if plan.step_nodes == 1 else f"{plan.step_nodes} nodes"
         yield Hit(f"The model needs {fewest} nodes, and the step has {given}.", f"Ask Slurm for {fewest} nodes.")
+
+
+def _uneven(plan: RuleInput) -> Iterator[Hit]:
+    left = plan.step_nodes % plan.nodes
+    if left:
+        yield Hit(f"Servers of {plan.nodes} nodes each would leave {left} of the step's {plan.step_nodes} nodes over.")
 
 
 def _shared_by_several(plan: RuleInput) -> Iterator[Hit]:
@@ -62,6 +68,16 @@ RULES = (
         _NOTES,
         "Ask Slurm for more nodes; a larger memory fraction is no remedy.",
         _too_few_nodes,
+    ),
+    Rule(
+        "nodes-uneven",
+        Severity.ERROR,
+        "the step's nodes against the nodes that one server spans",
+        "Nodes are dealt out to servers in their order: what is left over would be a server without all of its ranks.",
+        "supervise itself",
+        "Ask Slurm for a multiple of the nodes of one server.",
+        _uneven,
+        "topology.nodes_per_replica",
     ),
     Rule(
         "server-shared",

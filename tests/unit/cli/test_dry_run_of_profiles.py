@@ -67,8 +67,21 @@ def variables(said: Mapping[str, Any]) -> dict[str, str | None]:
     return {variable["name"]: variable["value"] for variable in said["environment"]}
 
 
+SPANNING = [name for name in CLUSTER if profiles.read(name).nodes == 4]
+ALONE = [name for name in CLUSTER if profiles.read(name).nodes == 1]
+
+
 @pytest.mark.parametrize("rank", range(4))
-@pytest.mark.parametrize("name", CLUSTER)
+@pytest.mark.parametrize("name", ALONE)
+def test_on_four_nodes_a_model_that_fits_on_one_is_served_four_times(dry: Any, name: str, rank: int):
+    said = dry(name, rank, 4)
+    assert said["replica"] == {"index": rank, "rank": 0, "nodes": 1}
+    assert not {"--nnodes", "--node-rank", "--dist-init-addr"} & set(said["argv"])
+    assert "NCCL_NET_GDR_LEVEL" not in variables(said)
+
+
+@pytest.mark.parametrize("rank", range(4))
+@pytest.mark.parametrize("name", SPANNING)
 def test_each_rank_of_four_nodes_is_told_who_it_is_and_where_all_meet(dry: Any, name: str, rank: int):
     said = dry(name, rank, 4)
     assert said["rank"] == rank

@@ -55,7 +55,7 @@ def settings(tmp_path: Path) -> Callable[[str], Settings]:
 def planned(node: NodeFacts, tmp_path: Path) -> Callable[..., Plan]:
     """Make a plan of a local model on one node; ``toml`` is all that is set beside the model and the device.
 
-    The device is a processor, of which the rules for APUs say nothing.
+    The device is a processor, of which the rules for APUs say nothing; one server spans all nodes of a step.
     """
 
     def plan(
@@ -69,9 +69,12 @@ def planned(node: NodeFacts, tmp_path: Path) -> Callable[..., Plan]:
         version: str | None = "0.5.23",
         device: str = "cpu",
         memory: MemoryFacts | None = None,
+        spans: int | None = None,
     ) -> Plan:
         (tmp_path / "settings.toml").write_text(toml)
-        overrides = [("engine.device", device), *([("model.path", model)] if model else [])]
+        step_nodes = on.step.nodes_in_step if on.step else 1
+        spread = [("topology.nodes_per_replica", str(spans or step_nodes))] if step_nodes > 1 else []
+        overrides = [("engine.device", device), *spread, *([("model.path", model)] if model else [])]
         resolved = load(
             profile=None,
             config_files=[tmp_path / "settings.toml"],

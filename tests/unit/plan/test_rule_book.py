@@ -43,6 +43,7 @@ class Case:
         version: The engine's version.
         device: The engine's device; empty for its own choice.
         asked: The engine has told its flags.
+        spans: Nodes that one server spans; None for all of the step.
         known: Hub id of a model whose shape is known; empty where nothing is.
     """
 
@@ -54,6 +55,7 @@ class Case:
     version: str = "0.5.23"
     device: str = ""
     asked: bool = True
+    spans: int | None = None
     known: str = ""
 
 
@@ -188,6 +190,10 @@ BOTH_WAYS: Mapping[str, Sequence[tuple[Case, Case]]] = {
         (Case(QWEN + "topology.pipeline_parallel = 2", model=""), Case(KIMI, model="")),
     ],
     "nodes-few": [(Case(KIMI, model="", nodes=2), Case(KIMI, model="", nodes=4)), (Case(KIMI, nodes=1), Case(KIMI))],
+    "nodes-uneven": [
+        (Case(nodes=3, spans=2), Case(nodes=4, spans=2)),
+        (Case(nodes=5, spans=4), Case(nodes=3, spans=1)),
+    ],
     "server-shared": [
         (
             Case(QWEN + "workload.clients = 4", model="", nodes=4),
@@ -287,6 +293,7 @@ def find(planned: Planned, node: NodeFacts, table: FlagTable) -> Callable[[Case,
             version=case.version,
             device=case.device,
             memory=memory_of(case.known),
+            spans=case.spans,
         )
         return tuple(finding for finding in plan.findings if _is_of(finding, name))
 
