@@ -147,7 +147,10 @@ FAILURES = {
     "a memory fraction too low": Failure(
         *("configuration", "mem.min_viable", 78, "loading"),
         says="the floor is 0.0",
-        arguments=("--engine.mem_fraction_static", "0.00001", "--engine.args.max-total-tokens", ""),
+        arguments=(
+            *("--engine.mem_fraction_static", "0.00001", "--engine.args.max-total-tokens", ""),
+            *ignoring("fraction-below-floor"),
+        ),
     ),
     # The checkpoint
     "a missing shard": Failure(

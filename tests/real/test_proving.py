@@ -47,8 +47,14 @@ def test_a_missing_tool_parser_that_is_ignored_ends_with_the_right_one_named(sta
         run.assert_nothing_left()
 
 
-def test_a_wrong_tool_parser_names_the_right_one(start: Start):
+def test_a_tool_parser_of_another_family_is_refused_by_the_plan(start: Start):
     with start("--engine.tool_call_parser", "kimi_k2") as run:
+        assert run.wait(30) == 78
+        assert "parser-family" in run.stderr()
+
+
+def test_a_wrong_tool_parser_that_is_ignored_ends_with_the_right_one_named(start: Start):
+    with start("--engine.tool_call_parser", "kimi_k2", "--rules.ignore", "parser-family") as run:
         assert run.wait(READY_S) == 76
         assert "qwen" in run.report()["remedy"]
 
