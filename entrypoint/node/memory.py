@@ -104,12 +104,16 @@ def find_subjects(pid: int | None, root: Path = Path("/"), before: Subjects | No
 def take_sample(subjects: Subjects, unix_s: float, monotonic_s: float, root: Path = Path("/")) -> MemorySample:
     """Look once at everything.
 
+    The node's counter of kills is read before those of the groups: a kill that comes between the two is then seen in
+    its group, and never as one of a stranger on the node.
+
     Args:
         subjects: Whom to look at.
         unix_s: The time by both clocks.
         monotonic_s: The same.
         root: Where /proc and /sys are.
     """
+    kills = node_oom_kills(root)
     groups = map(group_memory, subjects.groups)
     processes = (process_memory(pid, name, root) for pid, name in subjects.processes.items())
     return MemorySample(
@@ -120,6 +124,6 @@ def take_sample(subjects: Subjects, unix_s: float, monotonic_s: float, root: Pat
         apu_memory(root),
         tuple(group for group in groups if group is not None),
         memory_pressure(root),
-        node_oom_kills(root),
+        kills,
         tuple(process for process in processes if process is not None),
     )

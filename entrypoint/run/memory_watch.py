@@ -24,8 +24,11 @@ MAX_BYTES = 16 << 20
 """Size of the file at which it is set aside as ``<name>.1``, replacing the one before."""
 QUEUE_BYTES = 256 << 10
 """How much may wait for the disk: minutes of samples."""
-LAST_LOOK_S = 0.2
-"""How long an end waits for the last look."""
+LAST_LOOK_S = 2.0
+"""How long an end waits for the last look: milliseconds as a rule, more where memory just ran out. Without it a kill
+that the kernel has counted could be taken for somebody's signal."""
+STOP_S = 0.2
+"""How long the end of the watch waits for its threads."""
 FIND_EVERY = 10
 """Samples between two searches for the engine's processes, which cost more than a sample."""
 WHOLE_EVERY = 10
@@ -173,7 +176,7 @@ class MemoryWatch:
         with self._changed:
             return self._history.evidence(ended_unix_s)
 
-    def stop(self, timeout_s: float = LAST_LOOK_S) -> bool:
+    def stop(self, timeout_s: float = STOP_S) -> bool:
         """End in bounded time; return whether everything was written, or counted as lost, and both threads ended."""
         with self._changed:
             self._stopping = True

@@ -1,10 +1,13 @@
 """Memory samples: one look at everything, and what can still be had."""
 
 from pathlib import Path
+from typing import Any
 
 import memory_trees as trees
+import pytest
 from memory_trees import GIB, STEP
 
+from entrypoint.node import memory
 from entrypoint.node.memory import Subjects, find_subjects, take_sample
 
 
@@ -70,6 +73,20 @@ def test_the_groups_of_the_engine_are_its_own_and_stay_when_it_has_ended(tmp_pat
     gone = find_subjects(999, tmp_path, alive)
     assert gone == Subjects({}, alive.groups)
     assert find_subjects(None, tmp_path, alive).groups != alive.groups
+
+
+def test_a_kill_during_a_look_is_never_seen_on_the_node_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    trees.mi300a(tmp_path)
+    trees.vmstat(tmp_path, 0)
+    real = memory.group_memory
+
+    def killed_meanwhile(group: Any) -> Any:
+        trees.vmstat(tmp_path, 1)
+        return real(group)
+
+    monkeypatch.setattr(memory, "group_memory", killed_meanwhile)
+    kills = [take_sample(find_subjects(None, tmp_path), at, at, tmp_path).oom_kills for at in (1.0, 2.0)]
+    assert kills == [0, 1]
 
 
 def test_this_machine_can_be_sampled():
