@@ -165,7 +165,12 @@ class Lab:
 def _environment(directory: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the caller's environment without settings of a run or a job, and with a home that is empty."""
     kept = {name: value for name, value in environ.items() if not name.startswith(("SUPERVISE_", "SLURM_"))}
-    return {**kept, "HOME": str(directory), "SUPERVISE_CACHES__SHARED": str(directory / "caches")}
+    return {
+        **kept,
+        "HOME": str(directory),
+        "SUPERVISE_CACHES__SHARED": str(directory / "caches"),
+        "SUPERVISE_CACHES__LOCAL": str(directory / "local"),
+    }
 
 
 def _engine(environ: Mapping[str, str]) -> dict[str, str]:

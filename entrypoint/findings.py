@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from entrypoint.outcome import ExitCode
+from entrypoint.outcome import ExitCode, SuperviseError
 
 
 class Severity(StrEnum):
@@ -36,6 +36,11 @@ class Finding:
     remedy: str
     setting: str | None = None
     code: ExitCode = ExitCode.CONFIGURATION
+
+
+def error_finding(rule: str, error: SuperviseError) -> Finding:
+    """Return an error that was raised as what a rule found."""
+    return Finding(rule, Severity.ERROR, error.message, error.remedy, code=error.code)
 
 
 def errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

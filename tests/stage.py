@@ -64,6 +64,7 @@ class Stage:
                 "SUPERVISE_MODEL__PATH": str(self.model),
                 "SUPERVISE_HEALTH__PORT": str(health_port),
                 "SUPERVISE_CACHES__SHARED": str(self.directory / "caches"),
+                "SUPERVISE_CACHES__LOCAL": str(self.directory / "local"),
                 "SUPERVISE_LOGS__FORMAT": "console",
                 **(environment or {}),
             }

@@ -12,12 +12,13 @@ from entrypoint.engine.signature_index import signature_index
 from entrypoint.findings import Finding, Severity, errors, without_ignored
 from entrypoint.node.directories import writable_finding
 from entrypoint.node.ports import port_finding
+from entrypoint.offload import offload
 from entrypoint.outcome import ExitCode, SuperviseError
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.render import finding_data
 from entrypoint.run import preflight
-from entrypoint.run.offload import offload
 from entrypoint.warm.directories import prepare as prepare_directories
+from entrypoint.warm.directories import shared_finding
 
 
 def perform(call: Call) -> int:
@@ -79,5 +80,6 @@ def _places(plan: Plan) -> tuple[Finding, ...]:
         port_finding(health.host, health.port, "the health endpoints", "health.port"),
         writable_finding(plan.run_directory.parent, "logs", "logs.dir"),
         *prepare_directories(plan.caches),
+        shared_finding(plan.trees),
     )
     return tuple(finding for finding in found if finding is not None)

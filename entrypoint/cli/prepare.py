@@ -12,6 +12,7 @@ from entrypoint.cli.parse import Call
 from entrypoint.engine.flag_store import FlagStore
 from entrypoint.engine.flags import FlagTable
 from entrypoint.engine.installation import find_python, installed_version
+from entrypoint.engine.stack import read_stack
 from entrypoint.node import facts
 from entrypoint.node.facts import NodeFacts
 from entrypoint.plan.caches import shared_root
@@ -103,7 +104,7 @@ def _engine(resolved: ResolvedSettings, environ: Mapping[str, str], store: FlagS
     python = find_python(resolved.settings.engine.python, path_env=environ.get("PATH", ""), python_path_env=python_path)
     version = installed_version(python, python_path_env=python_path)
     table = store.load(version, python).table if version else None
-    return EngineFacts(python, version, table)
+    return EngineFacts(python, version, table, read_stack(python, python_path))
 
 
 def run_name(node: NodeFacts) -> str:

@@ -11,7 +11,7 @@ from entrypoint.engine.paths import expanded
 IMAGE_PYTHON: Final = Path("/opt/venv/bin/python")
 """Where SGLang's images keep the engine's interpreter (the virtual environment of the ROCm images, 0.5.x)."""
 
-_DISTRIBUTION: Final = re.compile(r"sglang-(?P<version>\d[^-]*)\.(dist|egg)-info")
+_DISTRIBUTION: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>\d[^-]*)\.(dist|egg)-info")
 _VERSIONED_PYTHON: Final = re.compile(r"python3\.\d+")
 _SYSTEM_PACKAGES_SHARED: Final = re.compile(
     r"^include-system-site-packages\s*=\s*true\s*$", re.IGNORECASE | re.MULTILINE
@@ -59,6 +59,22 @@ def installed_version(python: Path, *, python_path_env: str = "") -> str | None:
         if (directory / "sglang" / "__init__.py").is_file():
             return None  # a bare source tree shadows what follows, and its version is written nowhere
     return None
+
+
+def distribution_versions(python: Path, names: Sequence[str], *, python_path_env: str = "") -> dict[str, str]:
+    """Return the version of each of some distributions that an interpreter would import, where it is installed.
+
+    Args:
+        python: The interpreter.
+        names: Distributions, in lower case with hyphens.
+        python_path_env: The environment's PYTHONPATH, which is searched first.
+    """
+    found: dict[str, str] = {}
+    for directory in (*_python_path(python_path_env), *package_directories(python)):
+        for name, version in _distributions_in(directory):
+            if name in names:
+                found.setdefault(name, version)
+    return found
 
 
 def package_directories(python: Path) -> tuple[Path, ...]:
@@ -112,12 +128,17 @@ def _python_path(value: str) -> tuple[Path, ...]:
 
 
 def _versions_in(directory: Path) -> Iterator[str]:
-    """Yield the versions of sglang whose metadata lie in a directory; an unreadable one has none to offer."""
+    """Yield the versions of sglang whose metadata lie in a directory."""
+    return (version for name, version in _distributions_in(directory) if name == "sglang")
+
+
+def _distributions_in(directory: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and version of what is installed in a directory; an unreadable one has nothing to offer."""
     try:
-        names = [entry.name for entry in os.scandir(directory)]
+        names = sorted(os.listdir(directory))  # noqa: PTH208  # sorted, and never followed
     except OSError:
         return
     for name in names:
         match = _DISTRIBUTION.fullmatch(name)
         if match:
-            yield match["version"]
+            yield match["name"].lower().replace("_", "-"), match["version"]

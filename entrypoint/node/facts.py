@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from entrypoint.node.accelerators import accelerators
 from entrypoint.node.slurm import SlurmStep, read_step
 from entrypoint.outcome import ExitCode, SuperviseError
 
@@ -24,6 +25,8 @@ class NodeFacts:
         cwd: The working directory.
         host_name: This machine's name, as peers would call it.
         step: The Slurm step that this process is a task of, or None.
+        user_id: The caller's number.
+        architecture: Of the GPUs, such as gfx942; empty where there are none.
     """
 
     environ: Mapping[str, str]
@@ -31,6 +34,8 @@ class NodeFacts:
     cwd: Path
     host_name: str
     step: SlurmStep | None
+    user_id: int = 0
+    architecture: str = ""
 
     @property
     def nodes(self) -> int:
@@ -79,4 +84,6 @@ def read(environ: Mapping[str, str]) -> NodeFacts:
         cwd=working_directory(),
         host_name=socket.gethostname(),
         step=read_step(environ),
+        user_id=os.getuid(),
+        architecture=next((each.architecture for each in accelerators()), ""),
     )

@@ -4,17 +4,19 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from entrypoint.engine.flags import FlagTable
+from entrypoint.engine.stack import EngineStack
 from entrypoint.findings import Finding, without_ignored
 from entrypoint.node.facts import NodeFacts
 from entrypoint.plan import environment
 from entrypoint.plan.arguments import arguments, command, meaning, words
 from entrypoint.plan.budget.facts import MemoryFacts, MemoryPlan, memory_plan, wishes_of
-from entrypoint.plan.caches import CacheDirectory, layout
+from entrypoint.plan.cache_key import cache_key
+from entrypoint.plan.caches import CacheDirectory, CacheTrees, layout, trees
 from entrypoint.plan.families import DERATE
 from entrypoint.plan.rules.book import judge
 from entrypoint.plan.rules.memory import is_derated
@@ -38,11 +40,13 @@ class EngineFacts:
         python: Its interpreter.
         version: SGLang's version, where files tell it.
         flags: Its own flags, where they are stored.
+        stack: What it stands on.
     """
 
     python: Path
     version: str | None
     flags: FlagTable | None
+    stack: EngineStack = field(default_factory=EngineStack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class Plan:
         argv: The engine's command.
         environment: What is changed in the engine's environment, each with its reason.
         caches: The cache directories.
+        trees: The trees that they lie in.
         run_directory: Where the run writes.
         key_file: The private file with the engine's keys, when it has any.
         generate_key: The run makes up a key, since the engine listens beyond loopback without one.
@@ -71,6 +76,7 @@ class Plan:
     argv: tuple[str, ...]
     environment: tuple[environment.Variable, ...]
     caches: tuple[CacheDirectory, ...]
+    trees: CacheTrees
     run_directory: Path
     key_file: Path | None
     generate_key: bool
@@ -131,6 +137,22 @@ class Plan:
         """Base URL of the OpenAI-compatible API for clients."""
         return f"{base_url(self.client_host, self.engine_port)}/v1"
 
+    def with_caches_at(self, places: Mapping[str, Path]) -> "Plan":
+        """Return the plan with some caches elsewhere: nothing that is built there is kept.
+
+        Args:
+            places: The directory by variable.
+        """
+        moved = (
+            _moved(cache, places[cache.variable], "its own place is locked") if cache.variable in places else cache
+            for cache in self.caches
+        )
+        variables = (
+            replace(variable, value=str(places[variable.name])) if variable.name in places else variable
+            for variable in self.environment
+        )
+        return replace(self, caches=tuple(moved), environment=tuple(variables))
+
     def engine_environment(self, secrets: Secrets) -> Mapping[str, str]:
         """Return the engine's whole environment, its token included."""
         result = dict(self.node.environ)
@@ -179,7 +201,10 @@ def make_plan(
     generate_key = open_to_others and secrets.api_key is None and settings.engine.access == "key"
     run_directory = (node.cwd / settings.logs.dir).absolute() / run_name
     key_file = run_directory / KEY_FILE if given_key or generate_key else None
-    caches = layout(settings.caches, node, engine_version=engine.version)
+    models = meant.get("model_path", ())
+    key = cache_key(settings.caches.key, engine.stack, node.architecture, models[0] if models else "")
+    where = trees(settings.caches, node, key)
+    caches = layout(settings.caches, node, where)
     variables, refused = environment.decide(
         _environment_rows(settings, node, replica, caches, meant), environ=node.environ, wishes=settings.engine.env
     )
@@ -209,6 +234,7 @@ def make_plan(
         argv=command(engine.python, argv, key_file),
         environment=variables,
         caches=_as_decided(caches, variables),
+        trees=where,
         run_directory=run_directory,
         key_file=key_file,
         generate_key=generate_key,
@@ -258,10 +284,15 @@ def _is_local(place: str) -> bool:
 def _as_decided(
     caches: tuple[CacheDirectory, ...], variables: tuple[environment.Variable, ...]
 ) -> tuple[CacheDirectory, ...]:
-    """Return the cache directories as ``[engine.env]`` left them."""
+    """Return the cache directories as ``[engine.env]`` left them; one that it moved is the user's own to keep."""
     values = {variable.name: variable.value for variable in variables}
+    decided = ((cache, values.get(cache.variable)) for cache in caches)
     return tuple(
-        CacheDirectory(cache.variable, Path(value), cache.layer, cache.reason, cache.root)
-        for cache in caches
-        if (value := values.get(cache.variable)) is not None
+        cache if value == str(cache.path) else _moved(cache, Path(value), "[engine.env] has moved it")
+        for cache, value in decided
+        if value is not None
     )
+
+
+def _moved(cache: CacheDirectory, path: Path, why: str) -> CacheDirectory:
+    return replace(cache, path=path, root=path, place="", entries=(), keeping=f"nothing is kept: {why}")

@@ -74,8 +74,22 @@ def data(plan: Plan, masker: Masker) -> dict[str, Any]:
             }
             for variable in plan.environment
         ],
+        "cache_key": _cache_key(plan),
+        "cache_trees": {
+            "image": str(plan.trees.image),
+            "shared": str(plan.trees.shared),
+            "local": str(plan.trees.local),
+        },
         "caches": [
-            {"variable": cache.variable, "path": str(cache.path), "layer": cache.layer, "reason": cache.reason}
+            {
+                "variable": cache.variable,
+                "path": str(cache.path),
+                "layer": cache.layer,
+                "key": str(plan.trees.key.directory) if cache.place else None,
+                "kept": str(plan.trees.shared / cache.place) if cache.entries else None,
+                "keeping": cache.keeping,
+                "reason": cache.reason,
+            }
             for cache in plan.caches
         ],
         "memory": budget.data(plan.memory),
@@ -89,6 +103,11 @@ def data(plan: Plan, masker: Masker) -> dict[str, Any]:
     }
     masked: dict[str, Any] = masker.mask_value(result)
     return masked
+
+
+def _cache_key(plan: Plan) -> dict[str, str]:
+    key = plan.trees.key
+    return {"software": key.software, "architecture": key.architecture, "family": key.family}
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from entrypoint.engine.log import LogFact
 from entrypoint.exit_status import ExitStatus
 from entrypoint.node.ports import listens, taken_finding
 from entrypoint.node.processes import descendants
+from entrypoint.offload import offload
 from entrypoint.plan.plan import Plan
 from entrypoint.run import activity
 from entrypoint.run.endings import EngineDied, PortTaken, SpawnFailed
@@ -17,7 +18,6 @@ from entrypoint.run.generation import Generation
 from entrypoint.run.leftovers import remove_leftovers
 from entrypoint.run.memory_return import wait_for_return
 from entrypoint.run.numbers import SIGNS
-from entrypoint.run.offload import offload
 from entrypoint.run.phase_timer import PhaseTimer
 from entrypoint.run.release import ReleaseLimits, release
 from entrypoint.run.serving import wait_until_ready
@@ -97,6 +97,11 @@ class Keeper:
         if self._generation is None:
             raise RuntimeError("no engine was started")
         return self._generation
+
+    @property
+    def started(self) -> bool:
+        """Whether an engine was ever started."""
+        return self._generation is not None
 
     @property
     def was_ready(self) -> bool:

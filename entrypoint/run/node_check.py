@@ -19,12 +19,12 @@ from entrypoint.findings import Finding, Severity
 from entrypoint.node.filesystems import FileSystem, file_system_of
 from entrypoint.node.inspection import inspect
 from entrypoint.node.lustre import Striping, striping_of
+from entrypoint.offload import offload
 from entrypoint.outcome import ExitCode
 from entrypoint.plan.caches import CacheDirectory
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.rules.node import judge_node
 from entrypoint.plan.rules.on_node import OnNode
-from entrypoint.run.offload import offload
 from entrypoint.site.reading import read_site, site_names
 from entrypoint.site.site import Site
 from entrypoint.warm.directories import SETTINGS
@@ -61,6 +61,7 @@ async def node_findings(plan: Plan, environment: Mapping[str, str], root: Path =
     inspection = await offload(lambda: inspect(environment, root), "node")
     model = await looks.take(lambda: _model(plan, environment), "the model's directory", "model.path", _Model())
     caches = await _real_caches(plan.caches, looks)
+    shared = await looks.take(partial(_real, plan.trees.shared), str(plan.trees.shared), "caches.shared", None)
     in_memory = tuple(cache.path for cache in caches if _is_in_memory(cache.path, inspection.mounts))
     held_bytes = await looks.take(lambda: _size_bytes(in_memory), "the caches in memory", "caches.local", 0)
     step = plan.node.step
@@ -76,6 +77,7 @@ async def node_findings(plan: Plan, environment: Mapping[str, str], root: Path =
         weights_bytes=None if model.weights_bytes is None else model.weights_bytes // plan.replica.nodes,
         rank_bytes=_rank_bytes(plan),
         caches=caches,
+        shared=shared or plan.trees.shared,
         in_memory_bytes=held_bytes,
         hub=model.directory,
         unread_days=model.unread_days,

@@ -27,6 +27,10 @@ _TEXTS = {
 }
 
 
+MOST_BUILDS = 500
+"""Builds that are remembered by name: aiter has 124 modules, and template operators without end."""
+
+
 @dataclass(slots=True)
 class EngineNumbers:
     """Facts of one start of the engine, gathered from its log.
@@ -56,12 +60,18 @@ class EngineNumbers:
                 self.progress = "weights loaded"
             case FactKind.JIT_BUILD_BEGIN:
                 self.progress = f"building {fact.fields['module']}"
+                self._note_build(str(fact.fields["module"]))
             case FactKind.JIT_BUILD_END:
                 self.progress = f"built {fact.fields['module']}"
             case _:
                 pass
         self._note_memory(fact)
         return fact.kind in _ALWAYS_PROGRESS or before != (self.progress, len(self.values))
+
+    def _note_build(self, module: str) -> None:
+        built = self.values.setdefault("kernels_built", [])
+        if module not in built and len(built) < MOST_BUILDS:
+            built.append(module)
 
     def _note_memory(self, fact: LogFact) -> None:
         if "available_gb" not in fact.fields:

@@ -17,12 +17,12 @@ from entrypoint.engine.introspection import introspection_command, not_started, 
 from entrypoint.engine.model_location import ModelSource, hub_directory, locate, location_finding
 from entrypoint.findings import Finding, Severity, without_ignored
 from entrypoint.node.ports import port_finding
+from entrypoint.offload import offload
 from entrypoint.outcome import SuperviseError
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.rules.flags import UNCHECKED
 from entrypoint.run import orphans
 from entrypoint.run.node_check import node_findings
-from entrypoint.run.offload import offload
 from entrypoint.warm.prebuilt import hidden_modules_finding, prebuilt_modules
 
 INTROSPECTION_S = 100.0
@@ -147,6 +147,8 @@ def _files_and_ports(plan: Plan, environment: Mapping[str, str]) -> tuple[Findin
 
 
 def _kernel_findings(plan: Plan, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+    if any(cache.variable == "AITER_JIT_DIR" and cache.place for cache in plan.caches):
+        return ()  # in our own trees, which are begun with what the image has
     directory = environment.get("AITER_JIT_DIR")
     found = hidden_modules_finding(prebuilt_modules(plan.engine.python), Path(directory) if directory else None)
     return () if found is None else (found,)

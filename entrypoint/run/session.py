@@ -19,6 +19,7 @@ from entrypoint.engine.flags import FlagTable
 from entrypoint.engine.signature_index import SignatureIndex
 from entrypoint.node.directories import unwritable, writable_finding
 from entrypoint.node.ports import port_finding
+from entrypoint.offload import offload
 from entrypoint.outcome import ExitCode, SuperviseError
 from entrypoint.plan import render
 from entrypoint.plan.plan import Plan, base_url
@@ -27,7 +28,6 @@ from entrypoint.run import orphans
 from entrypoint.run.endings import EngineDied, Faulted
 from entrypoint.run.memory_picture import picture
 from entrypoint.run.memory_watch import MemoryWatch
-from entrypoint.run.offload import offload
 from entrypoint.run.supervisor import Supervisor
 from entrypoint.run.surroundings import Surroundings
 from entrypoint.run.verdict import judge
@@ -146,6 +146,7 @@ async def _run_within(given: SessionInput, listener: socket.socket, events: Even
     announcer.withdraw()
     verdict = judge_run(supervisor)
     await _tell_end(verdict, given, supervisor, around)
+    await supervisor.keep_caches()
     memory.stop()
     await _stop(server, serving)
     return verdict.code

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from entrypoint.node.kernel_file import content
 from entrypoint.node.processes import descendants
-from entrypoint.run.offload import offload
+from entrypoint.offload import offload
 from entrypoint.settings.redaction import Masker
 from entrypoint.tell.files import write_private
 

@@ -5,20 +5,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from entrypoint.findings import Finding, errors, without_ignored
+from entrypoint.findings import Finding, error_finding, errors, without_ignored
+from entrypoint.outcome import SuperviseError
 from entrypoint.plan.budget.compare import compare
 from entrypoint.plan.plan import Plan
 from entrypoint.plan.render import finding_data
 from entrypoint.plan.rules.after_start import judge_started
 from entrypoint.prove.transcript import CheckResult, CheckSpec, FailureKind
 from entrypoint.run import preflight
+from entrypoint.run.cache_keeper import CacheKeeper
 from entrypoint.run.endings import Disproved, Ending, EngineDied, Hung, MemoryLow, Refused, Stalled, StopAsked
 from entrypoint.run.hang import HangClock, Stillness
 from entrypoint.run.keeper import Keeper
 from entrypoint.run.limits import StopClock
 from entrypoint.run.low_memory import low_memory_finding
 from entrypoint.run.memory_history import LowMemory
-from entrypoint.run.offload import offload
 from entrypoint.run.phase_timer import PhaseTimer
 from entrypoint.run.release import ReleaseLimits
 from entrypoint.run.restarts import RestartBudget, worth_a_restart
@@ -29,7 +30,6 @@ from entrypoint.run.table import STAY, decide
 from entrypoint.run.verdict import judge
 from entrypoint.run.works import Works
 from entrypoint.verdict.evidence import LogEvidence
-from entrypoint.warm.directories import prepare
 
 NEWS_OF_DEATH_S = 5.0
 """Seconds for the news to come that an engine has died whose connection broke: its death is the reason then, and not
@@ -72,6 +72,7 @@ class Supervisor:
         self._queue: asyncio.Queue[Event | BaseException] = asyncio.Queue()
         self._works = Works(self._queue.put_nowait)
         self._keeper = Keeper(around, self._works, self._post)
+        self._caches = CacheKeeper(around)
         self._timer = PhaseTimer(
             plan.settings.deadlines,
             look=self._keeper.look,
@@ -116,6 +117,10 @@ class Supervisor:
         self._works.leave(None)
         self._timer.cancel()
         await self._keeper.close()
+
+    async def keep_caches(self) -> None:
+        """Keep what the engine has built, in bounded time; the last thing that a run does."""
+        await self._caches.close(self.plan, self._built)
 
     @property
     def tail(self) -> tuple[str, ...]:
@@ -252,12 +257,26 @@ class Supervisor:
             self._around.events.warn("finding", **finding_data(finding))
 
     async def _warm(self) -> None:
-        found = await offload(lambda: prepare(self.plan.caches), "warm")
-        findings = without_ignored(found, self.plan.settings.rules.ignore)
-        if findings:
-            self._post(Happening.WARM_FAILED, Refused(findings))
+        try:
+            warmed = await self._caches.warm(self.plan)
+        except SuperviseError as error:
+            self._post(Happening.WARM_FAILED, Refused((error_finding("warm-steps", error),)))
+            return
+        self.plan = warmed.plan
+        self._add_findings(warmed.findings)
+        refusing = errors(without_ignored(warmed.findings, self.plan.settings.rules.ignore))
+        if refusing:
+            self._post(Happening.WARM_FAILED, Refused(refusing))
         else:
             self._post(Happening.WARMED)
+
+    async def _keep_caches(self) -> None:
+        await self._caches.keep(self.plan, self.plan.settings.caches.publish_every_s)
+
+    @property
+    def _built(self) -> tuple[str, ...]:
+        """What the engine has built so far, by name."""
+        return tuple(self._keeper.current.numbers.values.get("kernels_built", ())) if self._keeper.started else ()
 
     # Proof and service
 
@@ -275,7 +294,8 @@ class Supervisor:
 
     async def _prove(self) -> None:
         told = self._keeper.current.numbers.values
-        self._add_findings(judge_started(self.plan, told))
+        self._add_findings((*judge_started(self.plan, told), *self._caches.judge_built(self._built)))
+        self._around.events.tell("kernels", built_by_engine=len(self._built))
         if (pool := compare(self.plan.memory, told)) is not None:
             self._around.events.tell(
                 "pool",
@@ -303,6 +323,7 @@ class Supervisor:
 
     def _proved(self) -> None:
         self._keeper.current.was_ready = True
+        self._works.start("caches", self._keep_caches(), SERVING | {State.PROVING})
         self._post(Happening.PROVED)
 
     def _on_check(self, result: CheckResult) -> None:

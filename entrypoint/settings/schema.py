@@ -149,13 +149,43 @@ class CacheSettings(Section):
     )
     local: UserPath | None = Field(
         None,
-        description="Node-local directory for caches that network file systems break; by default the shared one.",
+        description="Node-local directory in which engines write their caches, the same for each job; by default "
+        "/tmp/supervise-UID.",
+    )
+    image: UserPath = Field(
+        Path("/opt/supervise/caches"),
+        description="Caches that the image was built with, from which a new shared tree is begun.",
     )
     hf_home: UserPath | None = Field(
         None,
         description="Hugging Face home with the model hub; by default HF_HOME, else ~/.cache/huggingface.",
     )
-    key: str = Field("auto", description="Directory name under which one engine's caches lie; 'auto' uses its version.")
+    key: str = Field(
+        "auto",
+        description="Name of the software that caches are for; 'auto' uses the image's build, or its versions.",
+    )
+    publish_every_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        1800,
+        description="Seconds between two looks for what a serving engine has built, to keep it for other jobs; with 0 "
+        "it is looked for only when the engine is ready and when it ends.",
+    )
+
+
+class WarmSettings(Section):
+    """Kernels built before the engine starts, where its watchdog cannot see it."""
+
+    enabled: bool = Field(True, description="Build what the engine is known to need before it starts.")
+    timeout_s: Seconds = Field(900, description="Seconds that one step may take before its builder is ended.")
+    on_failure: Literal["warn", "stop"] = Field(
+        "warn", description="'warn' leaves what could not be built to the engine; 'stop' ends the run."
+    )
+    workers: Annotated[int, Field(gt=0)] | None = Field(
+        None, description="Steps that are built at once; by default one for each GPU, within processors and memory."
+    )
+    steps: UserPath | None = Field(None, description="File with steps of your own: kernels that your engine builds.")
+    prefetch: bool = Field(
+        False, description="Read the weights into the page cache while kernels are built, as far as memory allows."
+    )
 
 
 class NetworkSettings(Section):
@@ -288,6 +318,7 @@ class Settings(Section):
     topology: TopologySettings = Field(default_factory=TopologySettings, description=TopologySettings.__doc__)
     workload: WorkloadSettings = Field(default_factory=WorkloadSettings, description=WorkloadSettings.__doc__)
     caches: CacheSettings = Field(default_factory=CacheSettings, description=CacheSettings.__doc__)
+    warm: WarmSettings = Field(default_factory=WarmSettings, description=WarmSettings.__doc__)
     network: NetworkSettings = Field(default_factory=NetworkSettings, description=NetworkSettings.__doc__)
     prove: ProveSettings = Field(default_factory=ProveSettings, description=ProveSettings.__doc__)
     health: HealthSettings = Field(default_factory=HealthSettings, description=HealthSettings.__doc__)

@@ -39,6 +39,7 @@ class Board:
         engine: Numbers that the engine printed: pool, memory, attention backend, parsers.
         load: The last look at the engine's queues.
         memory: The last look at memory.
+        warm: How caches and kernels were made ready, and what they take up.
         progress: Last progress of the current phase, in words.
         self_check: The last self-check with its transcript.
         findings: What checks found.
@@ -56,6 +57,7 @@ class Board:
     engine: dict[str, Any] = field(default_factory=dict)
     load: Mapping[str, Any] | None = None
     memory: Mapping[str, Any] | None = None
+    warm: Mapping[str, Any] | None = None
     progress: str | None = None
     self_check: Mapping[str, Any] | None = None
     findings: tuple[Mapping[str, Any], ...] = ()
@@ -112,6 +114,7 @@ class Board:
             "engine": self.engine,
             "load": self.load,
             "memory": self.memory,
+            "warm": self.warm,
             "self_check": self.self_check,
             "findings": list(self.findings),
             "log": dict(self.log()),

@@ -19,6 +19,8 @@ PACKAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "container": ("podman", "buildah", "runc", *IMAGE_TOOLS),
         "scripts": ("shellcheck",),
         "vm": ("qemu-system-x86", "busybox-static", "cpio", *IMAGE_TOOLS),
+        "aiter": ("hipcc", "libamdhip64-dev", "g++"),
+        "extensions": ("g++", "ninja-build"),
     }
 )
 """Packages by layer."""

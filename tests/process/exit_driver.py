@@ -27,7 +27,8 @@ def one(directory: Path, model: str, python: str, health_port: str, word: str) -
     code = supervise(
         [
             *("--profile", "tiny", "--model.path", model, "--engine.python", python, "--health.port", health_port),
-            *("--caches.shared", str(directory / "caches"), "--logs.dir", str(place / "logs")),
+            *("--caches.shared", str(directory / "caches"), "--caches.local", str(directory / "local")),
+            *("--logs.dir", str(place / "logs")),
             *(f"--engine.env.{HOW}", word, f"--engine.env.{MARK}", mark),
         ]
     )

@@ -29,6 +29,7 @@ def start_real(
         "SUPERVISE_ENGINE__PORT": str(engine_port),
         "SUPERVISE_HEALTH__PORT": str(health_port),
         "SUPERVISE_CACHES__SHARED": str(directory.parent / "caches"),
+        "SUPERVISE_CACHES__LOCAL": str(directory.parent / "local"),
     }
     return Supervised(list(arguments), environment, directory, engine_port, health_port)
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from entrypoint.plan.model_kind import ModelKind, model_kinds
+
 STATE_BYTES = 4
 """Bytes per number of a linear layer's state: float32, unless SGLANG_MAMBA_SSM_DTYPE says bfloat16 (0.5.23)."""
 INDEX_SCALE_BYTES = 4
@@ -33,6 +35,7 @@ class ModelShape:
         stage_bytes: Weights of each stage as measured, by number of stages.
         context_tokens: The model's own limit; None where it names none.
         windowed: Some layers see a window only: the pool is then larger than is said here.
+        kinds: What its layers compute with.
     """
 
     layers: int
@@ -47,6 +50,7 @@ class ModelShape:
     stage_bytes: Mapping[int, tuple[int, ...]]
     context_tokens: int | None
     windowed: bool = False
+    kinds: frozenset[ModelKind] = frozenset()
 
     def heaviest_stage_bytes(self, stages: int) -> int | None:
         """Return the weights of the heaviest of some pipeline stages; None where they are not known.
@@ -124,6 +128,7 @@ def shape_of(
         stage_bytes=stage_bytes or {},
         context_tokens=_count(text, "max_position_embeddings") or None,
         windowed=isinstance(kinds, list) and "sliding_attention" in kinds,
+        kinds=model_kinds(config),
     )
 
 

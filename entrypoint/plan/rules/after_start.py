@@ -29,7 +29,18 @@ POOL: Rule[None] = Rule(
     "See max_total_num_tokens and the avail mem lines in the engine's log.",
     setting="engine.mem_fraction_static",
 )
-RULES = (BACKEND, POOL)
+BUILT: Rule[None] = Rule(
+    "built-anyway",
+    Severity.WARNING,
+    "builds in the engine's log, although its kernels were built ahead",
+    "A build in the engine stands under its watchdog, and a cold one can outlive it. What was built is kept, and the "
+    "modules with a name are built ahead from the next start on.",
+    "sgl-project/sglang#34586; aiter's jit/core.py, August 2026",
+    "Nothing, the first time; where it comes back, name the step with warm.steps.",
+    setting="warm.steps",
+)
+RULES = (BACKEND, POOL, BUILT)
+NAMED = 5
 _ALIASES = {"nsa": "dsa"}
 """Older names of backends, which the engine still takes and prints (0.5.23)."""
 
@@ -42,6 +53,18 @@ def judge_started(plan: Plan, told: Mapping[str, Any]) -> tuple[Finding, ...]:
         told: What the engine has told of itself, by name.
     """
     return (*_other_backend(plan, told), *_other_pool(plan, told))
+
+
+def built_anyway(built: tuple[str, ...]) -> tuple[Finding, ...]:
+    """Return that an engine whose kernels were built ahead has built some all the same.
+
+    Args:
+        built: What it built, by name.
+    """
+    if not built:
+        return ()
+    more = f" and {len(built) - NAMED} more" if len(built) > NAMED else ""
+    return (BUILT.finding(Hit(f"The engine built {', '.join(built[:NAMED])}{more} after its start.")),)
 
 
 def _other_pool(plan: Plan, told: Mapping[str, Any]) -> tuple[Finding, ...]:

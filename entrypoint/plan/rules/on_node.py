@@ -26,6 +26,7 @@ class OnNode:
         weights_bytes: What this node has to load; None where the checkpoint is not here.
         rank_bytes: What weights and pool of one rank take; None where that is not known.
         caches: The cache directories, by their real paths.
+        shared: The shared tree, by its real path.
         in_memory_bytes: How much the caches that lie in memory hold.
         hub: The model's directory, by its real path; None where it is not here.
         unread_days: Days since its largest file was last read; None where that is not known.
@@ -46,6 +47,7 @@ class OnNode:
     weights_bytes: int | None
     rank_bytes: int | None
     caches: tuple[CacheDirectory, ...]
+    shared: Path
     in_memory_bytes: int
     hub: Path | None
     unread_days: float | None

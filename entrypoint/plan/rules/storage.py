@@ -35,11 +35,10 @@ def _caches_in_memory(seen: OnNode) -> Iterator[Hit]:
         yield Hit(f"Caches hold {gib(seen.in_memory_bytes)} in memory, which is the memory of the APUs as well.")
 
 
-def _transient_home(seen: OnNode) -> Iterator[Hit]:
-    for cache in seen.caches if not seen.on_cpu else ():  # what a laptop or a test builds may go with it
-        lies_on = file_system_of(cache.path, seen.node.mounts)
-        if cache.variable == "HOME" and lies_on is not None and (lies_on.in_memory or lies_on.of_the_container):
-            yield Hit(f"The engine's HOME is {cache.path}, on {lies_on.kind}: it ends with the job.")
+def _transient_tree(seen: OnNode) -> Iterator[Hit]:
+    lies_on = None if seen.on_cpu else file_system_of(seen.shared, seen.node.mounts)  # a laptop's may go with it
+    if lies_on is not None and (lies_on.in_memory or lies_on.of_the_container):
+        yield Hit(f"The shared caches lie at {seen.shared}, on {lies_on.kind}: what is built ends with the job.")
 
 
 def _purged_hub(seen: OnNode) -> Iterator[Hit]:
@@ -97,14 +96,13 @@ RULES: tuple[Rule[OnNode], ...] = (
         "caches.local",
     ),
     Rule(
-        "home-transient",
+        "cache-transient",
         Severity.WARNING,
-        "the file system of the engine's HOME",
-        "Some of aiter builds below HOME whatever its variables say; what a container keeps in memory is built anew by "
-        "every job.",
+        "the file system of the shared caches",
+        "What engines build is kept there for other jobs; what a container keeps in memory is built anew by every job.",
         _NOTES,
         "Set caches.shared to a directory that outlives the job.",
-        _transient_home,
+        _transient_tree,
         "caches.shared",
     ),
     Rule(

@@ -58,10 +58,10 @@ def test_the_process_becomes_the_command_and_leaves_nobody_above_it():
 
 def test_the_environment_is_the_engines(run: Run, tmp_path: Path):
     environment = environment_of(
-        run(*PRINT, SUPERVISE_CACHES__SHARED="/net", NCCL_NET="ofi", SGLANG_SET_CPU_AFFINITY="1")
+        run(*PRINT, SUPERVISE_CACHES__LOCAL="/fast", NCCL_NET="ofi", SGLANG_SET_CPU_AFFINITY="1")
     )
     assert environment["SGLANG_SET_CPU_AFFINITY"] == "0"
-    assert environment["TRITON_CACHE_DIR"] == "/net/sglang-unknown/triton"
+    assert environment["TRITON_CACHE_DIR"] == "/fast/sglang-unknown/cpu/any/triton"
     assert environment["HF_HOME"] == f"{tmp_path}/.cache/huggingface"
     assert "NCCL_NET" not in environment
 

@@ -128,7 +128,9 @@ def test_data_hold_the_command_and_every_variable_with_its_reason(planned: Plann
 
 def test_data_hold_caches_findings_and_where_each_setting_was_set(planned: Planned, tmp_path: Path):
     found = rendered(planned("engine.port = 30900"))
-    assert {"variable", "path", "layer", "reason"} == found["caches"][0].keys()
+    assert {"variable", "path", "layer", "key", "kept", "keeping", "reason"} == found["caches"][0].keys()
+    assert found["cache_key"] == {"software": "sglang-unknown", "architecture": "cpu", "family": "any"}
+    assert found["cache_trees"].keys() == {"image", "shared", "local"}
     assert [finding["rule"] for finding in found["findings"]] == ["ports-clash", "flags-unchecked"]
     assert found["findings"][0]["severity"] == "error"
     assert found["provenance"]["engine.port"] == {"layer": "file", "source": f"{tmp_path}/settings.toml:1"}

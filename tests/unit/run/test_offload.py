@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from entrypoint.run.offload import offload
+from entrypoint.offload import offload
 
 PATIENCE_S = 20.0
 

@@ -29,7 +29,6 @@ def test_directories_that_are_there_already_stay_as_they_are(tmp_path: Path):
 @pytest.mark.parametrize(
     ("layer", "setting"),
     [
-        (CacheLayer.SHARED, "caches.shared"),
         (CacheLayer.LOCAL, "caches.local"),
         (CacheLayer.HUB, "caches.hf_home"),
     ],
@@ -50,9 +49,9 @@ def test_one_that_cannot_be_made_is_named_with_its_setting_and_the_others_are_ma
 
 def test_a_layer_that_cannot_be_used_is_reported_once(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    local, shared = (tmp_path / "file" / name for name in ("local", "shared"))
-    found = prepare([cache(local / "a"), cache(local / "b"), cache(shared / "c", CacheLayer.SHARED)])
-    assert [finding.setting for finding in found] == ["caches.local", "caches.shared"]
+    local, hub = (tmp_path / "file" / name for name in ("local", "hub"))
+    found = prepare([cache(local / "a"), cache(local / "b"), cache(hub / "c", CacheLayer.HUB)])
+    assert [finding.setting for finding in found] == ["caches.local", "caches.hf_home"]
 
 
 def test_every_layer_has_a_setting():

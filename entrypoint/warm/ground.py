@@ -1,0 +1,108 @@
+"""The ground: this node's tree of caches made ready, with what dead builders have left cleared away."""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from entrypoint.findings import Finding, Severity
+from entrypoint.node.directories import unwritable
+from entrypoint.node.filesystems import file_system_of, file_systems
+from entrypoint.plan.caches import CacheDirectory
+from entrypoint.plan.plan import Plan
+from entrypoint.warm import tree_use
+from entrypoint.warm.directories import prepare, shared_finding
+from entrypoint.warm.lock_finding import Lock, find
+from entrypoint.warm.lock_owner import Owner, Vantage
+from entrypoint.warm.locks import LockReport, Tenancy, clear
+from entrypoint.warm.tree_use import Foreign, TreeUse
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What is made ready.
+
+    Attributes:
+        plan: The plan; where somebody holds a lock, with that cache elsewhere.
+        findings: What is wrong: an error is one that nothing can be built upon.
+        notes: What was cleared away, in sentences.
+        use: Keeps the tree in use until it is closed; None where it cannot be used.
+        diverted: The caches that lie elsewhere now, as they were.
+    """
+
+    plan: Plan
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+    use: TreeUse | None = None
+    diverted: tuple[CacheDirectory, ...] = ()
+
+
+def lay(plan: Plan) -> Ground:
+    """Make this node's tree ready; may hang with a network file system: call it in a thread."""
+    vantage = Vantage.here()
+    local = plan.trees.local
+    user = tree_use.this_run(plan.node.environ, plan.run_directory, vantage, os.getpid())
+    root = local.parents[len(plan.trees.key.directory.parts) - 1]
+    try:
+        use = tree_use.enter(root, local, user)
+    except OSError as error:
+        return Ground(plan, (unwritable(local, "caches", "caches.local", error),))
+    if isinstance(use, Foreign):
+        return Ground(plan, (use.finding(),))
+    with use.alone() as alone:
+        begun = shared_finding(plan.trees)
+        wrong = (*prepare(plan.caches), *(() if begun is None else (begun,)))
+        lies_on = file_system_of(Path(os.path.realpath(local)), file_systems())
+        tenancy = Tenancy(alone=alone, local=lies_on is not None and not lies_on.on_network)
+        locks = find(plan.caches)
+        report = clear(locks, tenancy, vantage, time.time(), others=use.others(), job_ended=_has_reported)
+    if wrong:
+        use.close()
+        return Ground(plan, wrong)
+    return _build_elsewhere(plan, report, use)
+
+
+def _has_reported(owner: Owner) -> bool:
+    """Return whether a run has written its last word: then it has ended."""
+    directory = Path(owner.run_directory)
+    return bool(owner.run_directory) and any(directory.glob("report-*.json"))
+
+
+def _build_elsewhere(plan: Plan, report: LockReport, use: TreeUse) -> Ground:
+    """Leave the caches in which somebody holds a lock, and say who."""
+    concerned = {
+        cache.variable: cache for held in report.held if (cache := _cache_of(held.lock, plan.caches)) is not None
+    }
+    places = {name: _beside(cache.path) for name, cache in concerned.items()}
+    findings = [_locked(judged.sentence) for judged in report.held]
+    for place in places.values():
+        place.mkdir(parents=True, exist_ok=True)
+    notes = tuple(f"{judged.sentence[:1].upper()}{judged.sentence[1:]}." for judged in report.removed)
+    return Ground(plan.with_caches_at(places), tuple(findings), notes, use, tuple(concerned.values()))
+
+
+def _cache_of(lock: Lock, caches: tuple[CacheDirectory, ...]) -> CacheDirectory | None:
+    """Return the cache that a lock lies in: the innermost of those around it."""
+    around = [cache for cache in caches if lock.path.is_relative_to(cache.path)]
+    return max(around, key=lambda cache: len(cache.path.parts), default=None)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{os.getpid()}")
+
+
+def _locked(sentence: str) -> Finding:
+    return Finding(
+        "cache-locked",
+        Severity.WARNING,
+        f"{sentence[:1].upper()}{sentence[1:]}: this run builds elsewhere.",
+        "See whether that process is still at work; when it is gone, the next start removes the lock.",
+        "caches.local",
+    )
+
+
+def seeded_places(ground: Ground) -> Mapping[Path, CacheDirectory]:
+    """Return for each cache that lies elsewhere its new directory, with the cache as it was."""
+    now = {cache.variable: cache.path for cache in ground.plan.caches}
+    return {now[cache.variable]: cache for cache in ground.diverted}

@@ -1,0 +1,1 @@
+"""Sources beside the package, as aiter has them."""
