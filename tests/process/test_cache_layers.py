@@ -43,6 +43,7 @@ class Copy:
         )
 
     def is_ready(self) -> bool:
+        """Wait for its first line; it says no more until it is told to go."""
         assert self.process.stdout is not None
         return self.process.stdout.readline() == "ready\n"
 
@@ -78,10 +79,8 @@ def start() -> Iterator[Start]:
 
 
 def run(start: Start, how: str, source: Path, target: Path) -> dict[str, Any]:
-    copy = start(how, source, target)
-    copy.go()
-    assert copy.is_ready()
-    return copy.report()
+    (report,) = race(start, how, [source], target)
+    return report
 
 
 def race(start: Start, how: str, sources: Sequence[Path], target: Path) -> list[dict[str, Any]]:
