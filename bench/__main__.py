@@ -21,6 +21,7 @@ from bench import (
     memory_sample,
     processes,
     readyz,
+    seeding,
     signatures,
     start,
     stop,
@@ -42,6 +43,7 @@ TOPICS = (
     memory_sample.TOPIC,
     signatures.TOPIC,
     diagnose.TOPIC,
+    seeding.TOPIC,
 )
 ROUNDS = 5
 """Fewer are a trial: a median of one is whatever happened."""

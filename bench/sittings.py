@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench import commands, crash, diagnose, idle, log_pipe, memory_sample, readyz, signatures, start, stop
+from bench import commands, crash, diagnose, idle, log_pipe, memory_sample, readyz, seeding, signatures, start, stop
 from bench.lab import Lab
 from bench.record import Record
 
@@ -65,6 +65,7 @@ SITTINGS = (
     Sitting("commands that start nothing", commands.TOPIC.series, commands.sit),
     Sitting("log pipe and copy loop", log_pipe.TOPIC.series, log_pipe.sit),
     Sitting("memory samples", memory_sample.TOPIC.series, memory_sample.sit),
+    Sitting("a local tree of caches is filled", seeding.TOPIC.series, seeding.sit),
     Sitting("all signatures in an ordinary log", signatures.TOPIC.series, signatures.sit),
     Sitting("a gigabyte of log is diagnosed", diagnose.TOPIC.series, diagnose.sit),
     Sitting("engine loads under requests, is killed", readyz.TOPIC.series | crash.TOPIC.series, loaded_then_killed),

@@ -42,6 +42,7 @@ PLACES = {
     "run": "entrypoint.cli.run",
     "check": "entrypoint.cli.check",
     "plan": "entrypoint.cli.plan",
+    "warm": "entrypoint.cli.warm",
     "verify": "entrypoint.cli.verify",
     "wait": "entrypoint.cli.wait",
     "status": "entrypoint.cli.status",

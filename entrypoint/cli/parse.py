@@ -5,6 +5,7 @@ an option is a foreign command: the image's entry point is given a shell or a pr
 """
 
 import argparse
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ _DOTTED = re.compile(r"--(?P<name>[a-z_]+\.[A-Za-z0-9_.-]+)(?:=(?P<value>.*))?",
 COMMANDS = {
     "run": "start a proven server and look after it (the default)",
     "check": "look at model, ports, directories and flags, and start nothing",
+    "warm": "fill caches and build kernels, and start nothing",
     "plan": "show on how many nodes a model fits, with which memory fraction and which pool",
     "verify": "prove tool calls and reasoning of any running server",
     "wait": "block until a server is ready, and print where it is",
@@ -34,7 +36,7 @@ COMMANDS = {
     "sbatch": "print a batch script for a profile",
 }
 
-WITH_SETTINGS = frozenset({"run", "check", "plan"})
+WITH_SETTINGS = frozenset({"run", "check", "plan", "warm"})
 
 _SETTINGS_HELP = """\
 settings:
@@ -46,6 +48,7 @@ _COMMANDS_HELP = "\n".join(f"  {name:<10} {sentence}" for name, sentence in COMM
 USAGES = {
     "run": f"{PROGRAM} [COMMAND] [OPTIONS] [--SECTION.KEY VALUE]... [-- FLAGS]",
     "check": f"{PROGRAM} check [OPTIONS] [--SECTION.KEY VALUE]... [-- FLAGS]",
+    "warm": f"{PROGRAM} warm [OPTIONS] [--prune] [--SECTION.KEY VALUE]... [-- FLAGS]",
     "plan": f"{PROGRAM} plan [OPTIONS] [--SECTION.KEY VALUE]... [-- FLAGS]",
 }
 """What the parser cannot say by itself, since it does not see the settings."""
@@ -67,6 +70,10 @@ exit codes:
 exit code: 0, or the one with which a run would be refused, such as 69, 73 or 78
 """,
     "plan": _SETTINGS_HELP,
+    "warm": f"""\
+{_SETTINGS_HELP}
+exit code: 0 everything is ready, 69 a step could not be built, 73 a directory cannot be used, 78 wrong settings
+""",
     "verify": "exit code: 0 proven, 76 something does not work\n",
     "diagnose": "exit code: 0 whatever the verdict, 64 nothing to read, 78 a wrong file of signatures\n",
     "edf": "exit code: 0, or 78 when an EDF is wrong\n",
@@ -226,6 +233,33 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="for people or for programs")
 
 
+def _add_warm(parser: argparse.ArgumentParser) -> None:
+    _add_settings(parser)
+    parser.add_argument(
+        "--prune",
+        nargs="?",
+        const=30.0,
+        type=_days,
+        metavar="DAYS",
+        help="warm nothing; remove caches of other software that nobody used for so many days, by default 30",
+    )
+
+
+def _days(text: str) -> float:
+    """Return a number of days.
+
+    Raises:
+        ArgumentTypeError: It is none.
+    """
+    try:
+        days = float(text)
+    except ValueError:
+        days = math.nan
+    if not 0 <= days < math.inf:
+        raise argparse.ArgumentTypeError(f"{shortened(text)!r} is no number of days")
+    return days
+
+
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", metavar="NAME", help="packaged profile that everything else overrides")
     parser.add_argument(
@@ -348,6 +382,7 @@ def _add_sbatch(parser: argparse.ArgumentParser) -> None:
 _ADD = {
     "run": _add_run,
     "check": _add_settings,
+    "warm": _add_warm,
     "plan": _add_settings,
     "verify": _add_verify,
     "wait": _add_wait,

@@ -40,9 +40,8 @@ class Ground:
 
 def lay(plan: Plan) -> Ground:
     """Make this node's tree ready; may hang with a network file system: call it in a thread."""
-    vantage = Vantage.here()
     local = plan.trees.local
-    user = tree_use.this_run(plan.node.environ, plan.run_directory, vantage, os.getpid())
+    user = tree_use.this_run(plan.node.environ, plan.run_directory, Vantage.here(), os.getpid())
     root = local.parents[len(plan.trees.key.directory.parts) - 1]
     try:
         use = tree_use.enter(root, local, user)
@@ -50,36 +49,50 @@ def lay(plan: Plan) -> Ground:
         return Ground(plan, (unwritable(local, "caches", "caches.local", error),))
     if isinstance(use, Foreign):
         return Ground(plan, (use.finding(),))
-    with use.alone() as alone:
-        begun = shared_finding(plan.trees)
-        wrong = (*prepare(plan.caches), *(() if begun is None else (begun,)))
-        lies_on = file_system_of(Path(os.path.realpath(local)), file_systems())
-        tenancy = Tenancy(alone=alone, local=lies_on is not None and not lies_on.on_network)
-        locks = find(plan.caches)
-        report = clear(locks, tenancy, vantage, time.time(), others=use.others(), job_ended=_has_reported)
+    begun = shared_finding(plan.trees)
+    wrong = (*prepare(plan.caches), *(() if begun is None else (begun,)))
     if wrong:
         use.close()
         return Ground(plan, wrong)
-    return _build_elsewhere(plan, report, use)
+    return Ground(plan, (), _notes(_clear(plan, use)), use)
+
+
+def leave_locked(ground: Ground) -> Ground:
+    """Leave the caches in which somebody else holds a lock, and say who.
+
+    Asked when it is our turn to build, or nobody's: a lock that another run holds while it builds for us as well is
+    waited for by waiting for that run.
+    """
+    if ground.use is None or ground.diverted:
+        return ground
+    report = _clear(ground.plan, ground.use)
+    concerned = {
+        cache.variable: cache for held in report.held if (cache := _cache_of(held.lock, ground.plan.caches)) is not None
+    }
+    places = {name: _beside(cache.path) for name, cache in concerned.items()}
+    for place in places.values():
+        place.mkdir(parents=True, exist_ok=True)
+    findings = (*ground.findings, *(_locked(judged.sentence) for judged in report.held))
+    notes = (*ground.notes, *_notes(report))
+    return Ground(ground.plan.with_caches_at(places), findings, notes, ground.use, tuple(concerned.values()))
+
+
+def _clear(plan: Plan, use: TreeUse) -> LockReport:
+    with use.alone() as alone:
+        lies_on = file_system_of(Path(os.path.realpath(plan.trees.local)), file_systems())
+        tenancy = Tenancy(alone=alone, local=lies_on is not None and not lies_on.on_network)
+        locks = find(plan.caches)
+        return clear(locks, tenancy, Vantage.here(), time.time(), others=use.others(), job_ended=_has_reported)
+
+
+def _notes(report: LockReport) -> tuple[str, ...]:
+    return tuple(f"{judged.sentence[:1].upper()}{judged.sentence[1:]}." for judged in report.removed)
 
 
 def _has_reported(owner: Owner) -> bool:
     """Return whether a run has written its last word: then it has ended."""
     directory = Path(owner.run_directory)
     return bool(owner.run_directory) and any(directory.glob("report-*.json"))
-
-
-def _build_elsewhere(plan: Plan, report: LockReport, use: TreeUse) -> Ground:
-    """Leave the caches in which somebody holds a lock, and say who."""
-    concerned = {
-        cache.variable: cache for held in report.held if (cache := _cache_of(held.lock, plan.caches)) is not None
-    }
-    places = {name: _beside(cache.path) for name, cache in concerned.items()}
-    findings = [_locked(judged.sentence) for judged in report.held]
-    for place in places.values():
-        place.mkdir(parents=True, exist_ok=True)
-    notes = tuple(f"{judged.sentence[:1].upper()}{judged.sentence[1:]}." for judged in report.removed)
-    return Ground(plan.with_caches_at(places), tuple(findings), notes, use, tuple(concerned.values()))
 
 
 def _cache_of(lock: Lock, caches: tuple[CacheDirectory, ...]) -> CacheDirectory | None:

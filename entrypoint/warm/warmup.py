@@ -100,8 +100,7 @@ async def warm(
         return Warmed(plan, laid.findings, "nothing could be made ready")
     try:
         steps = await offload(lambda: steps_for(laid.plan), "steps") if plan.settings.warm.enabled else ()
-        work = _Warmup(laid, steps, environment(laid.plan), hooks)
-        return await work.perform(again=again)
+        return await _Warmup(laid, steps, environment, hooks, again).perform()
     except BaseException:
         laid.use.close()
         raise
@@ -111,8 +110,9 @@ async def warm(
 class _Warmup:
     ground: Ground
     steps: tuple[Step, ...]
-    environment: Mapping[str, str]
+    environment: Callable[[Plan], Mapping[str, str]]
     hooks: WarmHooks
+    again: bool
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -123,22 +123,32 @@ class _Warmup:
     def about(self) -> Subject:
         return stamp.subject(str(self.plan.trees.key.directory), self.plan.meaning, self.steps)
 
-    async def perform(self, *, again: bool) -> Warmed:
+    async def perform(self) -> Warmed:
         """Fill the caches, and build what is not there."""
         began = time.monotonic()
         found = await offload(self._known, "stamp")
         if found is None:
             await offload(self._fill, "seed")
             found = await offload(self._from_shared, "stamp")
-        if found is not None and not (again and found.failed):
+        if found is not None and self._settles(found):
             seconds = time.monotonic() - began
             self.hooks.tell("warm-checked", {"libraries": len(found.files), "seconds": round(seconds, 4)})
-            await offload(self._note_use, "use")
+            await self._end()
             return self._warmed(found, (), f"everything is built: {len(found.files)} libraries in {seconds:.3f} s")
         results = await self._build() if self.steps else ()
-        settled = await offload(self._known, "stamp") or Stamp({}, {})
+        failed = {each.step.name: each.reason for each in results if each.outcome not in GOOD}
+        settled = await offload(self._known, "stamp") or Stamp({}, failed)
+        await self._end()
+        summary = _summary(results) if results or not self.steps else "another run has built everything"
+        return self._warmed(settled, results, summary)
+
+    async def _end(self) -> None:
+        await offload(self._leave_locked, "locks")
         await offload(self._note_use, "use")
-        return self._warmed(settled, results, _summary(results))
+
+    def _settles(self, found: Stamp) -> bool:
+        """Return whether a stamp leaves nothing to do."""
+        return not (self.again and found.failed)
 
     def _warmed(self, settled: Stamp, results: tuple[StepResult, ...], summary: str) -> Warmed:
         if settled.failed:
@@ -151,7 +161,7 @@ class _Warmup:
         """Return this node's stamp; None where it has none, or what it names is not there."""
         local = self.plan.trees.local
         found = stamp.read(local, self.about)
-        return None if found is None or self.ground.diverted or stamp.missing(found, local) else found
+        return None if found is None or stamp.missing(found, local) else found
 
     # Layers
 
@@ -170,8 +180,6 @@ class _Warmup:
         sources = [plan.trees.shared] if plan.trees.shared.is_dir() else []
         for source in (*sources, plan.trees.image):
             self._take_in("seeded", layers.seed(plan.caches, source, plan.trees.local, self._manner("caches")))
-        for place, cache in ground.seeded_places(self.ground).items():
-            self._fill_elsewhere(place, cache.place)
         if begun.stopped is not None:  # nothing could be begun there: what the image has is given to this node alone
             self._fill_from_image()
 
@@ -179,6 +187,16 @@ class _Warmup:
         for place, source in _image_sources(self.plan).items():
             caches = [cache for cache in self.plan.caches if cache.place == place]
             transfer(caches, {place: source}, self.plan.trees.local, Durability.IN_MEMORY, self._manner("caches"))
+
+    def _leave_locked(self) -> None:
+        """Go elsewhere with the caches in which somebody else holds a lock."""
+        was = self.ground
+        self.ground = ground.leave_locked(was)
+        for note in self.ground.notes[len(was.notes) :]:
+            self.hooks.tell("lock-removed", {"note": note})
+        if self.ground.diverted and not was.diverted:
+            for place, cache in ground.seeded_places(self.ground).items():
+                self._fill_elsewhere(place, cache.place)
 
     def _fill_elsewhere(self, path: Path, place: str) -> None:
         """Give a cache that lies elsewhere what is kept of it."""
@@ -200,17 +218,14 @@ class _Warmup:
         """Take over the shared tree's stamp, where all that it names has come."""
         trees = self.plan.trees
         found = stamp.read(trees.shared, self.about)
-        if found is None or self.ground.diverted or stamp.missing(found, trees.local):
+        if found is None or stamp.missing(found, trees.local):
             return None
         stamp.write(trees.local, self.about, found)
         return found
 
     def _note_use(self) -> None:
         for tree in (self.plan.trees.local, self.plan.trees.shared):
-            try:
-                note_use(tree)
-            except OSError as error:  # a tree of others, that is read only: they prune it
-                self.hooks.tell("note", {"note": f"the use of {tree} could not be noted: {error.strerror}"})
+            note_use(tree)
 
     # Kernels
 
@@ -218,7 +233,7 @@ class _Warmup:
         """Build what is missing, unless another does; return what became of each step."""
         job = self.plan.node.environ.get("SLURM_JOB_ID")
         contest: Contest[tuple[StepResult, ...]] = Contest(
-            self.plan.trees.local if self.ground.diverted else await offload(self._common_tree, "tree"),
+            await offload(self._common_tree, "tree"),
             lease.myself(job),
             self._settled,
             self._build_here,
@@ -237,22 +252,22 @@ class _Warmup:
 
     def _settled(self) -> tuple[StepResult, ...] | None:
         """Return that another has built everything; None as long as nobody has."""
-        if self._known() is not None:
-            return ()
-        if stamp.read(self.plan.trees.shared, self.about) is None:
-            return None
-        self._fill()
-        return None if self._from_shared() is None else ()
+        found = self._known()
+        if found is None and stamp.read(self.plan.trees.shared, self.about) is not None:
+            self._fill()
+            found = self._from_shared()
+        return () if found is not None and self._settles(found) else None
 
     def _on_wait(self, holder: Holder, heard: str) -> None:
         self.hooks.progress(f"{holder} builds" + (f": {heard}" if heard else ""), 0, 0)
 
     async def _build_here(self, held: Lease) -> tuple[StepResult, ...]:
+        await offload(self._leave_locked, "locks")
         hands = hands_for(self.plan, len(self.steps))
         warm_settings = self.plan.settings.warm
         crew_plan = CrewPlan(
             self.plan.engine.python,
-            self.environment,
+            self.environment(self.plan),
             hands.workers,
             hands.jobs,
             warm_settings.timeout_s,
@@ -277,6 +292,8 @@ class _Warmup:
         """Keep what was built, and vouch for it."""
         plan = self.plan
         failed = {each.step.name: each.reason for each in results if each.outcome not in GOOD}
+        if self.ground.diverted:
+            return  # what was built elsewhere goes with this run
         report = layers.publish(plan.caches, plan.trees.local, plan.trees.shared, self._manner("publishing"))
         self._take_in("published", report)
         made = Stamp(stamp.libraries(plan.caches, plan.trees.local), failed)

@@ -65,7 +65,7 @@ class Copy:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Return a function that starts a copy and waits until it is ready to go."""
+    """Return a function that starts a copy, which waits to be told to go."""
     started: list[Copy] = []
 
     def begin(how: str, source: Path, target: Path, *more: int) -> Copy:

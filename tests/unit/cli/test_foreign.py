@@ -120,7 +120,7 @@ def test_a_command_like_none_of_ours_names_all_of_ours(run: Run):
     done = run("zzzz")
     assert done.returncode == 64
     assert "Did you mean" not in done.stderr
-    assert "run, check, plan, verify, wait, status, drain, diagnose, profiles" in done.stderr
+    assert "run, check, warm, plan, verify, wait, status, drain, diagnose, profiles" in done.stderr
 
 
 def test_a_file_that_cannot_be_executed_is_said_so(run: Run, tmp_path: Path):
