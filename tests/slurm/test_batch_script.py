@@ -33,7 +33,6 @@ workdir = "/"
 logs = "{directory}/runs"
 mounts = []
 """
-AGAIN_S = 10
 SRUN = """\
 #!/bin/bash
 # There is no container here, and Slurm does not know the option.
@@ -123,28 +122,12 @@ def test_any_other_end_of_the_server_is_the_jobs(cluster: SlurmCluster, place: P
     assert cluster.ended_job("failed")["ExitCode"] == "71:0", (place / "out").read_text()
 
 
-def warn_until_draining(cluster: SlurmCluster, place: Path, name: str) -> None:
-    """Warn a job's steps as Slurm itself does before the end: all of them, and not the batch script.
-
-    On a busy machine one such signal in some dozens reached nobody: what is tested is what the script does with it.
-    """
-
-    def draining() -> bool:
-        cluster.run("scancel", "--signal=USR1", cluster.job(name)["JobId"])
-        try:
-            wait_for((place / "draining").exists, AGAIN_S, "the drain")
-        except AssertionError:
-            return False
-        return True
-
-    wait_for(draining, PATIENCE_S, lambda: f"the drain of job {name}: {_read(place / 'out')}")
-
-
 def test_a_warning_to_all_steps_drains_the_server_and_lets_the_client_finish(cluster: SlurmCluster, place: Path):
     client = f'until [[ -e {place}/draining ]]; do sleep 0.1; done; echo "client has finished"; touch {place}/finished'
     submit(cluster, place, "warned", "bash", "-c", client, WAITS_FOR_CLIENT="1")
-    wait_for(lambda: "ready: " in _read(place / "out"), PATIENCE_S, "the client's start")
-    warn_until_draining(cluster, place, "warned")
+    wait_for(lambda: "\nready: http" in _read(place / "out"), PATIENCE_S, "the client's start")
+    # As Slurm itself does before the end: all steps, and not the batch script.
+    cluster.run("scancel", "--signal=USR1", cluster.job("warned")["JobId"])
     job = cluster.ended_job("warned")
     said = (place / "out").read_text()
     assert (job["JobState"], job["ExitCode"]) == ("COMPLETED", "0:0"), said
