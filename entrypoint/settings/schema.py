@@ -183,9 +183,6 @@ class WarmSettings(Section):
         None, description="Steps that are built at once; by default one for each GPU, within processors and memory."
     )
     steps: UserPath | None = Field(None, description="File with steps of your own: kernels that your engine builds.")
-    prefetch: bool = Field(
-        False, description="Read the weights into the page cache while kernels are built, as far as memory allows."
-    )
 
 
 class NetworkSettings(Section):
