@@ -217,6 +217,14 @@ class CacheTrees:
     shared: Path
     local: Path
 
+    def root_of(self, tree: Path) -> Path:
+        """Return the directory of all trees of a layer, whatever their key.
+
+        Args:
+            tree: The shared or the local one.
+        """
+        return tree.parents[len(self.key.directory.parts) - 1]
+
 
 @dataclass(frozen=True, slots=True)
 class CacheDirectory:

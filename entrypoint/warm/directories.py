@@ -42,5 +42,4 @@ def shared_finding(where: CacheTrees) -> Finding | None:
     """
     if os.path.exists(where.shared / MARKER):  # noqa: PTH110  # Path.exists raises for a name that is too long
         return None
-    root = where.shared.parents[len(where.key.directory.parts) - 1]
-    return writable_finding(root, "the shared caches", "caches.shared")
+    return writable_finding(where.root_of(where.shared), "the shared caches", "caches.shared")

@@ -5,7 +5,6 @@ is finished is told by what its builder leaves: its lock, its temporaries, the f
 library, and by silence.
 """
 
-import errno
 import fnmatch
 import os
 import re
@@ -17,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from entrypoint.plan.caches import EntryRule
 from entrypoint.warm import library
+from entrypoint.warm.copying import exists
 from entrypoint.warm.entry import Entry, EntryDirectory, EntryFile
 
 TEMPORARY = "tmp.pid_*"
@@ -24,7 +24,6 @@ TEMPORARY = "tmp.pid_*"
 ABANDONED_S = 3600.0
 """A temporary lives for milliseconds; one this old is a dead builder's, and the rest of its entry is good."""
 _ANY_DEPTH = "**"
-_ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,7 @@ def _entry(directory: Path, rule: EntryRule, path: str, item: os.DirEntry[str], 
         _UnfitError: It is nothing that may be copied.
         OSError: It cannot be looked at.
     """
-    if rule.lock and _exists(directory / rule.lock.format(name=item.name, stem=PurePosixPath(item.name).stem)):
+    if rule.lock and exists(directory / rule.lock.format(name=item.name, stem=PurePosixPath(item.name).stem)):
         raise _UnfinishedError
     if not item.is_dir(follow_symlinks=False):
         status = item.stat(follow_symlinks=False)
@@ -188,16 +187,6 @@ def _entry(directory: Path, rule: EntryRule, path: str, item: os.DirEntry[str], 
     ):
         raise _UnfinishedError
     return entry
-
-
-def _exists(path: Path) -> bool:
-    try:
-        path.lstat()
-    except OSError as error:
-        if error.errno in _ABSENT:
-            return False
-        raise
-    return True
 
 
 class _Collector:

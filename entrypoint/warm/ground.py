@@ -11,6 +11,7 @@ from entrypoint.node.directories import unwritable
 from entrypoint.node.filesystems import file_system_of, file_systems
 from entrypoint.plan.caches import CacheDirectory
 from entrypoint.plan.plan import Plan
+from entrypoint.verdict.wording import first_upper
 from entrypoint.warm import tree_use
 from entrypoint.warm.directories import prepare, shared_finding
 from entrypoint.warm.lock_finding import Lock, find
@@ -42,9 +43,8 @@ def lay(plan: Plan) -> Ground:
     """Make this node's tree ready; may hang with a network file system: call it in a thread."""
     local = plan.trees.local
     user = tree_use.this_run(plan.node.environ, plan.run_directory, Vantage.here(), os.getpid())
-    root = local.parents[len(plan.trees.key.directory.parts) - 1]
     try:
-        use = tree_use.enter(root, local, user)
+        use = tree_use.enter(plan.trees.root_of(local), local, user)
     except OSError as error:
         return Ground(plan, (unwritable(local, "caches", "caches.local", error),))
     if isinstance(use, Foreign):
@@ -86,7 +86,7 @@ def _clear(plan: Plan, use: TreeUse) -> LockReport:
 
 
 def _notes(report: LockReport) -> tuple[str, ...]:
-    return tuple(f"{judged.sentence[:1].upper()}{judged.sentence[1:]}." for judged in report.removed)
+    return tuple(f"{first_upper(judged.sentence)}." for judged in report.removed)
 
 
 def _has_reported(owner: Owner) -> bool:
@@ -109,7 +109,7 @@ def _locked(sentence: str) -> Finding:
     return Finding(
         "cache-locked",
         Severity.WARNING,
-        f"{sentence[:1].upper()}{sentence[1:]}: this run builds elsewhere.",
+        f"{first_upper(sentence)}: this run builds elsewhere.",
         "See whether that process is still at work; when it is gone, the next start removes the lock.",
         "caches.local",
     )

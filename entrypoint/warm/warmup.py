@@ -136,8 +136,7 @@ class _Warmup:
             await self._end()
             return self._warmed(found, (), f"everything is built: {len(found.files)} libraries in {seconds:.3f} s")
         results = await self._build() if self.steps else ()
-        failed = {each.step.name: each.reason for each in results if each.outcome not in GOOD}
-        settled = await offload(self._known, "stamp") or Stamp({}, failed)
+        settled = await offload(self._known, "stamp") or Stamp({}, _failures(results))
         await self._end()
         summary = _summary(results) if results or not self.steps else "another run has built everything"
         return self._warmed(settled, results, summary)
@@ -175,18 +174,15 @@ class _Warmup:
     def _fill(self) -> None:
         """Begin the shared tree with what the image has, and give this node what it lacks of it."""
         plan = self.plan
-        begun = layers.begin_shared(plan.caches, _image_sources(plan), plan.trees.shared, self._manner("shared caches"))
+        image = _image_sources(plan)
+        begun = layers.begin_shared(plan.caches, image, plan.trees.shared, self._manner("shared caches"))
         self._take_in("shared", begun)
-        sources = [plan.trees.shared] if plan.trees.shared.is_dir() else []
-        for source in (*sources, plan.trees.image):
-            self._take_in("seeded", layers.seed(plan.caches, source, plan.trees.local, self._manner("caches")))
-        if begun.stopped is not None:  # nothing could be begun there: what the image has is given to this node alone
-            self._fill_from_image()
-
-    def _fill_from_image(self) -> None:
-        for place, source in _image_sources(self.plan).items():
-            caches = [cache for cache in self.plan.caches if cache.place == place]
-            transfer(caches, {place: source}, self.plan.trees.local, Durability.IN_MEMORY, self._manner("caches"))
+        if plan.trees.shared.is_dir():
+            seeded = layers.seed(plan.caches, plan.trees.shared, plan.trees.local, self._manner("caches"))
+            self._take_in("seeded", seeded)
+        if not begun.is_complete:  # what the image has is not all there: it is given to this node alone
+            manner = self._manner("caches")
+            self._take_in("seeded", transfer(plan.caches, image, plan.trees.local, Durability.IN_MEMORY, manner))
 
     def _leave_locked(self) -> None:
         """Go elsewhere with the caches in which somebody else holds a lock."""
@@ -291,12 +287,11 @@ class _Warmup:
     def _publish(self, results: tuple[StepResult, ...]) -> None:
         """Keep what was built, and vouch for it."""
         plan = self.plan
-        failed = {each.step.name: each.reason for each in results if each.outcome not in GOOD}
         if self.ground.diverted:
             return  # what was built elsewhere goes with this run
         report = layers.publish(plan.caches, plan.trees.local, plan.trees.shared, self._manner("publishing"))
         self._take_in("published", report)
-        made = Stamp(stamp.libraries(plan.caches, plan.trees.local), failed)
+        made = Stamp(stamp.libraries(plan.caches, plan.trees.local), _failures(results))
         stamp.write(plan.trees.local, self.about, made)
         if report.is_complete and not stamp.missing(made, plan.trees.shared):
             stamp.write(plan.trees.shared, self.about, made)
@@ -315,6 +310,11 @@ class _Warmup:
             "warm.on_failure",
             ExitCode.NODE_UNFIT,
         )
+
+
+def _failures(results: tuple[StepResult, ...]) -> dict[str, str]:
+    """Return why each step could not be built, by its name."""
+    return {each.step.name: each.reason for each in results if each.outcome not in GOOD}
 
 
 def _image_sources(plan: Plan) -> dict[str, Path]:

@@ -3,12 +3,11 @@
 They lie beside the caches that they belong to, and are built ahead from the next start on.
 """
 
-import contextlib
 import json
-import os
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
+
+from entrypoint.warm.whole_file import write_json
 
 FILE = "learned.json"
 LARGEST_BYTES = 1 << 20
@@ -35,14 +34,6 @@ def add(tree: Path, modules: Iterable[str]) -> frozenset[str]:
     """
     known = read(tree)
     new = frozenset(modules) - known
-    if not new:
-        return new
-    tree.mkdir(parents=True, exist_ok=True)
-    staged = tree / f".tmp-learned-{os.getpid()}-{secrets.token_hex(6)}"
-    try:
-        staged.write_text(json.dumps({"modules": sorted(known | new)[:MOST]}), encoding="utf-8")
-        staged.replace(tree / FILE)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            staged.unlink()
+    if new:
+        write_json(tree / FILE, {"modules": sorted(known | new)[:MOST]})
     return new

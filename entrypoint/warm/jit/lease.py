@@ -9,9 +9,11 @@ import contextlib
 import json
 import os
 import secrets
-import socket
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from entrypoint.warm.lock_owner import PROC, Vantage, start_ticks
 
 FILE = "lease.json"
 PROGRESS_FILE = "lease-progress.json"
@@ -47,18 +49,10 @@ class Holder:
         return f"pid {self.pid} on {self.host}" + (f" (job {self.job})" if self.job else "")
 
 
-def myself(job: str | None = None, proc: Path = Path("/proc")) -> Holder:
+def myself(job: str | None = None, proc: Path = PROC) -> Holder:
     """Return this process as a holder."""
-    pid = os.getpid()
-    namespace = os.stat(proc / "self/ns/pid").st_ino  # noqa: PTH116  # Path.stat, with the same meaning
-    return Holder(secrets.token_hex(8), socket.gethostname(), pid, namespace, _started_ticks(pid, proc) or 0, job)
-
-
-def _started_ticks(pid: int, proc: Path) -> int | None:
-    try:
-        return int((proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return None
+    pid, here = os.getpid(), Vantage.here(proc)
+    return Holder(secrets.token_hex(8), here.host, pid, here.pid_namespace, start_ticks(pid, proc) or 0, job)
 
 
 UNREADABLE = Holder("unreadable", "a host that cannot be told", 0, 0, 0)
@@ -73,7 +67,7 @@ class Lease:
         proc: Where the kernel tells about processes.
     """
 
-    def __init__(self, tree: Path, me: Holder, proc: Path = Path("/proc")) -> None:
+    def __init__(self, tree: Path, me: Holder, proc: Path = PROC) -> None:
         self._tree = tree
         self._me = me
         self._proc = proc
@@ -86,7 +80,7 @@ class Lease:
         Raises:
             OSError: The tree cannot be written.
         """
-        staged = self._stage()
+        staged = self._stage(asdict(self._me))
         try:
             holder = None
             for _ in range(ATTEMPTS):  # again, where a dead holder's was taken away or another gave his back
@@ -109,8 +103,7 @@ class Lease:
         if self.holder() != self._me:
             return False
         os.utime(self._tree / FILE)
-        staged = self._stage()
-        staged.write_text(json.dumps({"word": self._me.word, "progress": self.progress}), encoding="utf-8")
+        staged = self._stage({"word": self._me.word, "progress": self.progress})
         staged.replace(self._tree / PROGRESS_FILE)
         return True
 
@@ -133,11 +126,11 @@ class Lease:
         Raises:
             OSError: It cannot be written there.
         """
-        self._stage().unlink()
+        self._stage(asdict(self._me)).unlink()
 
-    def _stage(self) -> Path:
+    def _stage(self, document: Mapping[str, object]) -> Path:
         staged = self._tree / f".tmp-lease-{self._me.word}-{secrets.token_hex(4)}"
-        staged.write_text(json.dumps(asdict(self._me)), encoding="utf-8")
+        staged.write_text(json.dumps(document), encoding="utf-8")
         return staged
 
     def _take_away_if_dead(self, holder: Holder, just_written: Path) -> bool:
@@ -156,8 +149,9 @@ class Lease:
         return True
 
     def _is_dead(self, holder: Holder, just_written: Path) -> bool:
-        if holder.host == self._me.host and holder.pid_namespace == self._me.pid_namespace:
-            return _started_ticks(holder.pid, self._proc) != holder.started_ticks
+        here = (self._me.host, self._me.pid_namespace)
+        if self._me.pid_namespace and (holder.host, holder.pid_namespace) == here:
+            return start_ticks(holder.pid, self._proc) != holder.started_ticks
         with contextlib.suppress(OSError):
             return just_written.stat().st_mtime - (self._tree / FILE).stat().st_mtime > STALE_S
         return False

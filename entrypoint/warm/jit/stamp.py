@@ -3,11 +3,9 @@
 It names each library with its size, so that a purge which took some of them shows, and is looked at in milliseconds.
 """
 
-import contextlib
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 
 from entrypoint.plan.caches import CacheDirectory
 from entrypoint.warm.jit.step import Step
+from entrypoint.warm.whole_file import write_json
 
 DIRECTORY = "stamps"
 LARGEST_BYTES = 8 << 20
@@ -137,18 +136,8 @@ def write(tree: Path, about: Subject, stamp: Stamp) -> None:
     Raises:
         OSError: The tree cannot be written.
     """
-    directory = tree / DIRECTORY
-    directory.mkdir(parents=True, exist_ok=True)
-    staged = directory / f".tmp-{os.getpid()}-{secrets.token_hex(6)}"
-    try:
-        with staged.open("w", encoding="utf-8") as file:
-            json.dump({"about": about.data, "files": dict(stamp.files), "failed": dict(stamp.failed)}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        staged.replace(directory / about.file_name)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            staged.unlink()
+    document = {"about": about.data, "files": dict(stamp.files), "failed": dict(stamp.failed)}
+    write_json(tree / DIRECTORY / about.file_name, document)
 
 
 def _size(path: str) -> int | None:
